@@ -1,0 +1,97 @@
+"""The error tree: everything that this library raises on purpose.
+
+```
+TiebeError
+├ SettingsError(ValueError)   unknown region, language, model, key: the value, what was expected, the nearest names
+├ PromptError(ValueError)     a prompt that cannot be found, parsed or filled in
+├ RecordError(ValueError)     file:line: field
+├ VersionError(LookupError)   a release that is not the one asked for
+├ FetchError(OSError)         .url .status
+├ ModelError                  .model: the provider failed after retries
+│ ├ QuotaError                nothing more can be bought or asked: the run stops at once
+│ └ ReplyError(ValueError)    .reply: not in the asked form
+└ PublishError(OSError)       a release that could not be put on the Hub
+```
+
+A message says what was found, what was expected and what to do next. A bad record is no error but a
+`tiebe.records.Drop`; a judge's reply without a verdict is unscored.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "FetchError",
+    "ModelError",
+    "PromptError",
+    "PublishError",
+    "QuotaError",
+    "RecordError",
+    "ReplyError",
+    "SettingsError",
+    "TiebeError",
+    "VersionError",
+    "nearest",
+]
+
+
+class TiebeError(Exception):
+    """Base of all errors raised on purpose; a command line shows it as one line and exits with 1."""
+
+
+class SettingsError(TiebeError, ValueError):
+    """A value that the user gave is not one of those that exist."""
+
+
+class PromptError(TiebeError, ValueError):
+    """A prompt cannot be found, parsed or filled in."""
+
+
+class RecordError(TiebeError, ValueError):
+    """A line of a file is not the record it should be."""
+
+
+class VersionError(TiebeError, LookupError):
+    """The release at hand is not the one asked for."""
+
+
+class FetchError(TiebeError, OSError):
+    """A document could not be fetched."""
+
+    def __init__(self, message: str, *, url: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.url = url
+        self.status = status
+
+
+class ModelError(TiebeError):
+    """A model's provider failed after all retries."""
+
+    def __init__(self, message: str, *, model: str) -> None:
+        super().__init__(message)
+        self.model = model
+
+
+class QuotaError(ModelError):
+    """The provider or the budget allows no further call; the run stops and can be resumed."""
+
+
+class ReplyError(ModelError, ValueError):
+    """A model's reply is not in the form that was asked for."""
+
+    def __init__(self, message: str, *, model: str, reply: str) -> None:
+        super().__init__(message, model=model)
+        self.reply = reply
+
+
+class PublishError(TiebeError, OSError):
+    """A release could not be put on the Hub."""
+
+
+def nearest(value: str, known: Iterable[str]) -> str:
+    """Returns `; did you mean 'x' or 'y'?` for the names closest to `value`, or an empty string."""
+    lower = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(value.casefold(), lower, n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return "; did you mean " + " or ".join(f"'{lower[c]}'" for c in close) + "?"

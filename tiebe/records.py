@@ -1,0 +1,188 @@
+"""Records: what stages read and write, and the columns of the published data.
+
+Every record is frozen and has an `id`, the first 16 hex digits of the sha256 of its natural key,
+and the ids of its parents, so that a verdict leads back to the question, the article and the page.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from tiebe.errors import RecordError
+
+__all__ = [
+    "COLUMNS",
+    "Answer",
+    "Drop",
+    "Group",
+    "Question",
+    "Verdict",
+    "canonical",
+    "from_row",
+    "record_id",
+    "to_row",
+]
+
+T = TypeVar("T")
+
+
+def canonical(value: Any) -> bytes:
+    """Returns the one JSON form of a value: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def record_id(*key: str | int | None) -> str:
+    """Returns the first 16 hex digits of the sha256 of a natural key."""
+    return hashlib.sha256(canonical(key)).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """What a stage leaves out, and why; never silence."""
+
+    stage: str
+    record_id: str
+    reason: str
+    """A short code in snake_case, counted in the manifest."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The records that a gather stage sees at once: an event's candidates, a region's rows."""
+
+    name: str
+    members: tuple[Any, ...]
+
+    @property
+    def id(self) -> str:
+        """The name: what the members have in common."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A published row: a question on an event, in English or in the region's native language."""
+
+    id: str
+    """The id of the English row; (id, language) is unique."""
+    event_id: str
+    article_id: str | None
+    region: str
+    """A slug of `tiebe.regions.REGIONS`."""
+    language: str
+    """An ISO 639 code."""
+    year: str
+    month: str
+    """Two digits."""
+    date: str
+    """`YYYY-MM-DD`, or `YYYY-MM` where only the month is known."""
+    end_date: str | None
+    event_desc: str
+    question: str
+    answer: str
+    source_url: str
+    archive_url: str | None
+    source_title: str
+    page_title: str
+    page_revision: int | None
+    writer: str
+    """The model that wrote the question (translated it, in a native row), as served."""
+    prompt: str
+    """`name@version` of the prompt that asked for it."""
+    flags: tuple[str, ...] = ()
+    mini: bool = False
+    version: str = ""
+    since: str = ""
+    replaces: str | None = None
+
+    @property
+    def split(self) -> str:
+        """`english` or `native`."""
+        return "english" if self.language == "en" else "native"
+
+
+COLUMNS: tuple[str, ...] = tuple(Question.__dataclass_fields__)
+"""The published columns, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model answered to a question."""
+
+    question_id: str
+    event_id: str
+    region: str
+    language: str
+    split: str
+    year: str
+    month: str
+    question: str
+    answer: str
+    """The expected answer."""
+    model: str
+    model_answer: str
+    """The answer without its `Answer:` label; the reply is in `raw`."""
+    raw: str
+    served_model: str
+    prompt: str
+    """`name@version`."""
+    prompt_sha: str
+    finish: str = "stop"
+    """Why the model stopped: `stop`, `length` (truncated), `content_filter`."""
+    answer_language: str | None = None
+    """ISO 639 code of the answer's language as detected; None when it was not looked at."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """From the question, its language, the model and the prompt."""
+        return record_id(self.question_id, self.language, self.model, self.prompt_sha)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judge's decision on one answer; `correct` is None when no verdict could be had (unscored)."""
+
+    correct: bool | None
+    refusal: bool
+    reasoning: str
+    confidence: float | None
+    """Calibrated probability that this is the imitated judge's verdict, 0.5 to 1; None from an LLM."""
+    decided_by: str
+    """`offline`, or the model that decided."""
+    judge: str
+    served_model: str
+    prompt: str
+    """`name@version`."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    raw: str = ""
+
+
+def to_row(record: Any) -> dict[str, Any]:
+    """Returns a record as a dict of JSON values, nested records included."""
+    row: dict[str, Any] = msgspec.to_builtins(record)
+    return row
+
+
+def from_row(kind: type[T], row: Mapping[str, Any], *, where: str = "") -> T:
+    """Returns the record of type `kind` that `row` describes.
+
+    Args:
+        kind: One of the record classes.
+        row: What `to_row` gave; unknown names are ignored, so that newer files can be read.
+        where: `file:line` for the message.
+
+    Raises:
+        RecordError: A field is missing or has another type; the message names it.
+    """
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        place = f"{where}: " if where else ""
+        raise RecordError(f"{place}not a {kind.__name__}: {error}") from error
