@@ -1,0 +1,54 @@
+"""Fixtures for all tests: no network but loopback, own cache folders, the shared test data where it lies."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Read by huggingface_hub when it is imported, so set before any test module is.
+os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared test data beside the checkout, or a skip with the reason."""
+    if not SHARED.is_dir():
+        pytest.skip(
+            f"needs the shared test data, and there is no folder {SHARED.name}/ beside the checkout"
+        )
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives each test an empty TIEBE_HOME and TIEBE_CACHE of its own, and no keys."""
+    monkeypatch.setenv("TIEBE_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("TIEBE_CACHE", str(tmp_path_factory.mktemp("cache")))
+    for name in [n for n in os.environ if n.endswith(("_API_KEY", "_TOKEN")) or n == "TIEBE_JUDGE"]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Refuses any connection that leaves this machine, save for tests marked `install`."""
+    if "install" in request.keywords:
+        yield
+        return
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        host = address[0] if isinstance(address, tuple) else None
+        if host is not None and not (str(host).startswith("127.") or host in ("::1", "localhost")):
+            raise AssertionError(f"a test tried to reach {host}")
+        connect(self, address)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    yield
