@@ -94,7 +94,8 @@ class Article:
     published: str | None
     text: str
     how: Mapping[str, Any] = field(default_factory=dict)
-    """How it was had: `copy` (live, archive, wayback), `fetched_url`, `sha256`, `extractor`, lengths, agreement, relevance."""
+    """How it was had: `copy` (live, archive, wayback), `fetched_url`, `sha256`, `extractor`,
+    lengths, agreement, relevance."""
 
     @property
     def id(self) -> str:

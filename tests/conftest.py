@@ -1,4 +1,4 @@
-"""Fixtures for all tests: no network but loopback, own cache folders, the shared test data where it lies."""
+"""Fixtures for all tests: loopback only, own cache folders, the shared test data."""
 
 import os
 import socket

@@ -2,7 +2,7 @@
 
 ```
 TiebeError
-├ SettingsError(ValueError)   unknown region, language, model, key: the value, what was expected, the nearest names
+├ SettingsError(ValueError)   unknown region, model, key …: the value, what was expected, names
 ├ PromptError(ValueError)     a prompt that cannot be found, parsed or filled in
 ├ RecordError(ValueError)     file:line: field
 ├ VersionError(LookupError)   a release that is not the one asked for
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class TiebeError(Exception):
-    """Base of all errors raised on purpose; a command line shows it as one line and exits with 1."""
+    """Base of all errors raised on purpose; the command lines show it as one line and exit 1."""
 
 
 class SettingsError(TiebeError, ValueError):

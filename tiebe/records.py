@@ -147,13 +147,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's decision on one answer; `correct` is None when no verdict could be had (unscored)."""
+    """A judge's decision on one answer; `correct` is None where none could be had (unscored)."""
 
     correct: bool | None
     refusal: bool
     reasoning: str
     confidence: float | None
-    """Calibrated probability that this is the imitated judge's verdict, 0.5 to 1; None from an LLM."""
+    """Calibrated probability that the imitated judge says the same, 0.5 to 1; None from an LLM."""
     decided_by: str
     """`offline`, or the model that decided."""
     judge: str
