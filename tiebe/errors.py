@@ -7,8 +7,7 @@ TiebeError
 ├ RecordError(ValueError)     file:line: field
 ├ VersionError(LookupError)   a release that is not the one asked for
 ├ FetchError(OSError)         .url .status
-├ ModelError                  .model: the provider failed after retries
-│ ├ QuotaError                nothing more can be bought or asked: the run stops at once
+├ ModelError                  .model .fatal: the provider failed after retries; fatal stops the run
 │ └ ReplyError(ValueError)    .reply: not in the asked form
 └ PublishError(OSError)       a release that could not be put on the Hub
 ```
@@ -25,7 +24,6 @@ __all__ = [
     "ModelError",
     "PromptError",
     "PublishError",
-    "QuotaError",
     "RecordError",
     "ReplyError",
     "SettingsError",
@@ -65,15 +63,17 @@ class FetchError(TiebeError, OSError):
 
 
 class ModelError(TiebeError):
-    """A model's provider failed after all retries."""
+    """A model's provider failed after all retries.
 
-    def __init__(self, message: str, *, model: str) -> None:
+    Attributes:
+        model: The model that was asked.
+        fatal: Whether asking on is useless (no quota, no right, no budget): a run stops at once.
+    """
+
+    def __init__(self, message: str, *, model: str, fatal: bool = False) -> None:
         super().__init__(message)
         self.model = model
-
-
-class QuotaError(ModelError):
-    """The provider or the budget allows no further call; the run stops and can be resumed."""
+        self.fatal = fatal
 
 
 class ReplyError(ModelError, ValueError):

@@ -1,0 +1,250 @@
+"""A journal: the append-only, keyed, crash-safe memory of a stage.
+
+A journal is a folder of JSON-lines parts, one writer per part. A line is
+`{"key": …, "rows": […] | "drop": {…}, "usage": {…}, "at": …}`; what has a key there is never
+computed again. A process killed at any byte leaves at most one torn last line per part, which the
+next opening cuts off. Standard library only.
+"""
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiebe.errors import RecordError
+
+__all__ = ["Entry", "Journal"]
+
+_HEAD = b'{"key":"'
+_KEY = slice(len(_HEAD), len(_HEAD) + 64)
+_TAIL = b"}\n"
+_BATCH = 256  # lines between two fsyncs of a journal that does not sync each line
+_OFFSET_BITS = 44
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a journal: what became of the input with this key."""
+
+    key: str
+    """64 hex digits."""
+    rows: Sequence[Mapping[str, Any]] = ()
+    drop: Mapping[str, Any] | None = None
+    usage: Mapping[str, int] | None = None
+    """Tokens and calls that were paid for it."""
+
+
+class Journal:
+    """A folder of JSON-lines parts, indexed by key; safe to share between threads.
+
+    Args:
+        folder: Where the parts lie; made when the first line is written. None keeps all in memory.
+        fsync: Whether each line reaches the disk before `append` returns, as paid work must.
+
+    Raises:
+        RecordError: A line that is not the last of its part is damaged; the message names it.
+    """
+
+    def __init__(self, folder: Path | None, *, fsync: bool = False) -> None:
+        self.folder = folder
+        self.fsync = fsync
+        self._lock = threading.Lock()
+        self._memory: dict[bytes, Entry] = {}
+        self._index: dict[bytes, int] = {}
+        self._readers: list[int] = []
+        self._paths: list[Path] = []
+        self._writer: int | None = None
+        self._part = 0
+        self._size = 0
+        self._unsynced = 0
+        if folder is not None:
+            for path in sorted(folder.glob("*.jsonl")):
+                self._open_part(path)
+
+    def _open_part(self, path: Path) -> None:
+        """Indexes a part; becomes its writer when nobody else is and no part is held yet."""
+        fd = os.open(path, os.O_RDWR | os.O_APPEND)
+        mine = self._try_lock(fd)
+        part = len(self._paths)
+        self._paths.append(path)
+        self._readers.append(fd)
+        offset = 0
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    if mine:  # torn by a kill: it was never acknowledged
+                        os.ftruncate(fd, offset)
+                    break
+                if not line.startswith(_HEAD) or not line.endswith(_TAIL):
+                    raise self._damaged(path, number)
+                try:
+                    key = bytes.fromhex(line[_KEY].decode("ascii"))
+                except ValueError as error:
+                    raise self._damaged(path, number) from error
+                self._index.setdefault(key, part << _OFFSET_BITS | offset)
+                offset += len(line)
+        if mine and self._writer is None:
+            self._writer, self._part, self._size = fd, part, offset
+        elif mine:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+    @staticmethod
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    @staticmethod
+    def _damaged(path: Path, number: int) -> RecordError:
+        return RecordError(
+            f"{path}:{number}: not a journal line; delete this line and run again: "
+            "only its own record is done anew"
+        )
+
+    def _new_part(self) -> None:
+        """Makes a part of this writer's own."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        number = len(self._paths)
+        while True:
+            path = self.folder / f"{number:04d}.jsonl"
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+            except FileExistsError:
+                number += 1
+                continue
+            break
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        _sync_folder(self.folder)
+        self._writer, self._part, self._size = fd, len(self._paths), 0
+        self._paths.append(path)
+        self._readers.append(fd)
+
+    def append(
+        self,
+        key: str,
+        rows: Sequence[Mapping[str, Any]] = (),
+        *,
+        drop: Mapping[str, Any] | None = None,
+        usage: Mapping[str, int] | None = None,
+    ) -> None:
+        """Writes what became of an input; a key that is there already is left as it is.
+
+        Args:
+            key: 64 hex digits.
+            rows: The outputs as JSON values.
+            drop: Why there is no output.
+            usage: Tokens and calls that were paid for it.
+
+        Raises:
+            OSError: The disk refuses; nothing half-written stays.
+        """
+        raw_key = bytes.fromhex(key)
+        if self.folder is None:
+            with self._lock:
+                self._memory.setdefault(raw_key, Entry(key, list(rows), drop, usage))
+            return
+        body: dict[str, Any] = {"key": key}
+        body |= {"rows": list(rows)} if drop is None else {"drop": drop}
+        if usage:
+            body["usage"] = usage
+        body["at"] = round(time.time(), 3)
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        # A lone surrogate cannot be UTF-8; written as \udXXX it is JSON all the same.
+        line = text.encode("utf-8", "backslashreplace") + b"\n"
+        with self._lock:
+            if raw_key in self._index:
+                return
+            if self._writer is None:
+                self._new_part()
+            assert self._writer is not None
+            self._write(self._writer, line)
+            self._index[raw_key] = self._part << _OFFSET_BITS | self._size
+            self._size += len(line)
+            self._unsynced += 1
+            if self.fsync or self._unsynced >= _BATCH:
+                os.fsync(self._writer)
+                self._unsynced = 0
+
+    def _write(self, fd: int, line: bytes) -> None:
+        """Writes a whole line or none of it."""
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(fd, line[written:])
+        except OSError:
+            os.ftruncate(fd, self._size)
+            raise
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the input with this key is done."""
+        raw_key = bytes.fromhex(key)
+        return raw_key in self._index or raw_key in self._memory
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._index) + len(self._memory)
+
+    def get(self, key: str) -> Entry | None:
+        """Returns what became of the input with this key, or None when it is not done."""
+        raw_key = bytes.fromhex(key)
+        if self.folder is None:
+            return self._memory.get(raw_key)
+        place = self._index.get(raw_key)
+        return None if place is None else self._read(place)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Yields every entry, in the order of parts and lines."""
+        yield from list(self._memory.values())
+        for place in list(self._index.values()):
+            yield self._read(place)
+
+    def _read(self, place: int) -> Entry:
+        part, offset = place >> _OFFSET_BITS, place & (1 << _OFFSET_BITS) - 1
+        fd, at, chunks = self._readers[part], offset, []
+        while chunk := os.pread(fd, 65536, at):
+            end = chunk.find(b"\n")
+            chunks.append(chunk[: end + 1] if end >= 0 else chunk)
+            at += len(chunk)
+            if end >= 0:
+                break
+        try:
+            body = json.loads(b"".join(chunks))
+            return Entry(body["key"], body.get("rows", ()), body.get("drop"), body.get("usage"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            with self._paths[part].open("rb") as file:
+                number = 1 + sum(
+                    1 for _ in iter(lambda: file.tell() < offset and file.readline(), False)
+                )
+            raise self._damaged(self._paths[part], number) from error
+
+    def close(self) -> None:
+        """Syncs what was written and lets go of the files."""
+        with self._lock:
+            if self._writer is not None and self._unsynced:
+                os.fsync(self._writer)
+            for fd in self._readers:
+                os.close(fd)
+            self._readers, self._paths, self._writer, self._index = [], [], None, {}
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the name of a new file as durable as what will be written into it."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
