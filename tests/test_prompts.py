@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tiebe.errors import PromptError
 from tiebe.prompts import VARIABLES, Prompt, load_prompt, versions
+from tiebe.regions import LANGUAGES, REGIONS
 from tiebe.resources import folder
 
 # The texts are fixed for ever: verdicts and questions are recorded under their versions. A text
@@ -237,3 +238,45 @@ def test_a_template_that_fails_or_breaks_out_is_told(tmp_path: Path, text: str) 
     own.write_text(text)
     with pytest.raises(PromptError, match="cannot be filled in"):
         load_prompt("judge", own).render(question="q", expected="e", candidate="c")
+
+
+@pytest.mark.parametrize("name", ["answer", "judge"])
+def test_every_language_has_its_native_form(name: str) -> None:
+    for code in LANGUAGES.keys() - {"en"}:
+        prompt = load_prompt(name, "paper", language=code)
+        assert prompt.id == f"{name}@paper.{code}"
+        assert prompt.meta["language"] == code
+        english = load_prompt(name, "paper")
+        assert prompt.labels.keys() == english.labels.keys()
+        assert prompt.labels != english.labels
+    assert load_prompt(name, "paper", language="en") == load_prompt(name, "paper")
+
+
+def test_native_answer_prompts_name_the_region_in_their_language() -> None:
+    lines = {
+        region.slug: load_prompt("answer", language=region.language_code)
+        .render(question="?", region=region.phrase)[0]["content"]
+        .split("\n")[1]
+        for region in REGIONS.values()
+        if region.language
+    }
+    assert lines == {
+        "Mexico": "Si es necesario, ten en cuenta el contexto de México.",
+        "Argentina": "Si es necesario, ten en cuenta el contexto de Argentina.",
+        "Colombia": "Si es necesario, ten en cuenta el contexto de Colombia.",
+        "Brazil": "Se necessário, considere o contexto do Brasil.",
+        "Portugal": "Se necessário, considere o contexto de Portugal.",
+        "India": "यदि आवश्यक हो, तो भारत के संदर्भ को ध्यान में रखें।",
+        "China": "如有必要，请结合中国的背景。",
+        "Indonesia": "Jika perlu, pertimbangkan konteks Indonesia.",
+        "Papua_New_Guinea": "Sapos i gat nid, tingim tu ol samting bilong Papua Niugini.",
+        "Germany": "Berücksichtige, falls nötig, den Kontext Deutschlands.",
+        "France": "Si nécessaire, tenez compte du contexte de la France.",
+        "the_Democratic_Republic_of_the_Congo": (
+            "Si nécessaire, tenez compte du contexte de la République démocratique du Congo."
+        ),
+        "Russia": "При необходимости учитывайте контекст России.",
+        "Ukraine": "За потреби врахуйте контекст України.",
+        "Turkey": "Gerekirse Türkiye bağlamını göz önünde bulundurun.",
+        "Ethiopia": "አስፈላጊ ከሆነ የኢትዮጵያን አውድ ግምት ውስጥ ያስገቡ።",
+    }
