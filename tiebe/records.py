@@ -6,9 +6,10 @@ and the ids of its parents, so that a verdict leads back to the question, the ar
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
@@ -23,6 +24,7 @@ __all__ = [
     "Verdict",
     "canonical",
     "from_row",
+    "read_rows",
     "record_id",
     "to_row",
 ]
@@ -186,3 +188,69 @@ def from_row(kind: type[T], row: Mapping[str, Any], *, where: str = "") -> T:
     except msgspec.ValidationError as error:
         place = f"{where}: " if where else ""
         raise RecordError(f"{place}not a {kind.__name__}: {error}") from error
+
+
+class Row(TypedDict, total=False):
+    """The fields of a line in a file of answers or verdicts, of which any may be missing."""
+
+    id: str | None
+    event_id: str | None
+    region: str | None
+    language: str | None
+    split: Literal["english", "native"] | None
+    year: str | int | None
+    month: str | int | None
+    question: str
+    answer: str | list[str]
+    model: str | None
+    model_answer: str | None
+    correct: bool | None
+    refusal: bool | None
+
+
+def read_rows(path: Path, *required: str) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a JSONL file, or of the verdicts in a run folder, as they stand.
+
+    Args:
+        path: A file with one JSON object a line, or a run folder, whose `judge/*.jsonl` is read.
+        required: Names of fields that every row must have.
+
+    Raises:
+        RecordError: The path does not exist or holds no rows; a line is no JSON object, lacks a
+            required field or has a field of another type. The message begins `file:line: field`.
+    """
+    journal = path.is_dir()
+    if journal:
+        files = sorted((path / "judge").glob("*.jsonl"))
+        if not files:
+            raise RecordError(f"{path}: no run folder with verdicts, judge/*.jsonl is missing")
+    elif path.is_file():
+        files = [path]
+    else:
+        raise RecordError(f"{path}: no such file or run folder")
+    for file in files:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                torn = journal and not line.endswith(b"\n")  # its run is at work, or was killed
+                if line.strip() and not torn:
+                    yield from _rows_of(line, f"{file}:{number}", required, journal=journal)
+
+
+def _rows_of(
+    line: bytes, where: str, required: tuple[str, ...], *, journal: bool
+) -> list[dict[str, Any]]:
+    """Returns the checked rows of one line."""
+    try:
+        value = msgspec.json.decode(line)
+        rows = value.get("rows", []) if journal and isinstance(value, dict) else [value]
+        for row in rows:
+            msgspec.convert(row, Row)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        message, _, place = str(error).partition(" - at `$.")
+        name = place.rstrip("`") + ": " if place else ""
+        raise RecordError(f"{where}: {name}{message}") from error
+    for row in rows:
+        for name in required:
+            if name not in row:
+                raise RecordError(f"{where}: {name}: there is no such field")
+    return list(rows)
