@@ -194,7 +194,8 @@ def test_an_owner_has_one_record_in_work_and_waits_without_a_worker() -> None:
     )
 
 
-def test_a_waiting_retry_frees_its_worker() -> None:
+def test_a_waiting_retry_frees_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiebe.engine.BACKOFF", 0.01)
     order: list[int] = []
 
     def slow_first(record: Number) -> Iterable[Any]:

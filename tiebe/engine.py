@@ -12,6 +12,7 @@ import heapq
 import itertools
 import logging
 import os
+import random
 import threading
 import time
 from collections import Counter, deque
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 TRIES = 8
 """How often a record is tried when each try fails for a passing reason."""
+BACKOFF = 0.25
+"""Seconds; doubled at every failed try."""
 STORM = 4
 """So many passing failures within a second make every worker wait."""
 
@@ -316,12 +319,14 @@ class _Queue:
         """Puts a record back until its wait is over."""
         with self.changed:
             now = time.monotonic()
-            if wait.cause is not None:
-                task.tries += 1
-                self._faults.append(now)
-                if len(self._faults) == STORM and now - self._faults[0] < 1.0:
-                    self._paused = max(self._paused, now + min(wait.seconds, 60.0))
             owner = wait.owner if wait.owner is not None else task.owner
+            if wait.cause is not None:
+                if owner is None:
+                    self._faults.append(now)
+                    if len(self._faults) == STORM and now - self._faults[0] < 1.0:
+                        self._paused = max(self._paused, now + min(wait.seconds, 60.0))
+                task.tries += 1
+                wait.seconds = max(wait.seconds, BACKOFF * 2**task.tries * random.uniform(0.5, 1))
             held, task.owner = task.owner, owner
             if owner is None:
                 due = now + wait.seconds

