@@ -1,0 +1,583 @@
+"""Release: questions and articles become a folder that is published as it is.
+
+```
+README.md  eval.yaml  changelog.jsonl  decisions.jsonl (where there are decisions)
+data/<slug>/english.parquet   data/<slug>/native.parquet   articles/<slug>.parquet
+```
+
+The folder is a function of its rows and of what the card tells: no time, duration or count of
+tokens goes into it, so that the same input gives the same bytes. Rows of any order are spooled to
+disk by region; what stays in memory is one sort key a row.
+"""
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, Literal, TypeVar
+
+import jinja2
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from datasets import Features
+from huggingface_hub import DatasetCard, DatasetCardData
+
+from builder.records import Article
+from tiebe.errors import RecordError, SettingsError
+from tiebe.load import stratified
+from tiebe.prompts import load_prompt
+from tiebe.records import COLUMNS, Question, to_row
+from tiebe.regions import LANGUAGES, REGIONS, Region
+from tiebe.resources import folder as resource_folder
+
+__all__ = [
+    "ARTICLES",
+    "MINI",
+    "QUESTIONS",
+    "About",
+    "Change",
+    "Edition",
+    "ModelUse",
+    "PromptUse",
+    "Statistics",
+    "compare",
+    "read_articles",
+    "read_changes",
+    "read_questions",
+    "write_release",
+]
+
+T = TypeVar("T")
+
+MINI = 1000
+"""How many questions `mini` marks."""
+
+_NULLABLE = {"end_date", "archive_url", "article_id", "page_revision", "replaces"}
+_TYPES = {"page_revision": pa.int64(), "flags": pa.list_(pa.string()), "mini": pa.bool_()}
+
+QUESTIONS = pa.schema(
+    [pa.field(n, _TYPES.get(n, pa.string()), nullable=n in _NULLABLE) for n in COLUMNS]
+)
+"""The schema of every file under data/."""
+
+ARTICLES = pa.schema(
+    [
+        pa.field("article_id", pa.string(), nullable=False),
+        pa.field("event_id", pa.string(), nullable=False),
+        pa.field("region", pa.string(), nullable=False),
+        pa.field("url", pa.string(), nullable=False),
+        pa.field("archive_url", pa.string()),
+        pa.field("fetched_url", pa.string()),
+        pa.field("copy", pa.string()),
+        pa.field("sha256", pa.string()),
+        pa.field("extractor", pa.string()),
+        pa.field("title", pa.string(), nullable=False),
+        pa.field("published", pa.string()),
+        pa.field("text", pa.string(), nullable=False),
+    ]
+)
+"""The schema of every file under articles/; `sha256` is that of the document as fetched."""
+
+# What datasets writes too: chunks cut by content, so that the Hub stores an unchanged part once.
+_PARQUET: dict[str, Any] = {
+    "compression": "zstd",
+    "write_page_index": True,
+    "use_content_defined_chunking": True,
+}
+_GROUP = 1000  # rows written at once
+
+
+@dataclass(frozen=True, slots=True)
+class PromptUse:
+    """A prompt that the questions were made with."""
+
+    name: str
+    """`name@version`."""
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """A model that the questions were made with."""
+
+    stage: str
+    asked: str
+    served: tuple[str, ...] = ()
+    """What the servers said they served."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the card tells besides the rows."""
+
+    as_of: str = ""
+    """The day whose page revisions were taken; empty: the newest at the time."""
+    prompts: tuple[PromptUse, ...] = ()
+    models: tuple[ModelUse, ...] = ()
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per region slug: `events` listed, `references` cited, `articles` read (Table 5)."""
+    stages: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per stage: `in`, `out`, and the number of drops by reason."""
+    notes: tuple[str, ...] = ()
+    """Further sentences on how this release was built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a release changed against the one before, in one region and for one reason."""
+
+    version: str
+    kind: Literal["added", "changed", "withdrawn"]
+    region: str
+    count: int
+    reason: str = ""
+    ids: tuple[str, ...] = ()
+    """Of the questions that are gone: withdrawn ones, and those that changed ones replace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """Which release to write."""
+
+    version: str
+    texts: Literal["full", "none"] = "full"
+    about: About = field(default_factory=About)
+    base: Path | None = None
+    """The folder of the release before, whose changelog is carried on."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a question of the base is gone, by its id."""
+    decisions: Path | None = None
+    """A decisions.jsonl to be part of the release."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What was written: rows per region, split and year."""
+
+    rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """By (region slug, split, year)."""
+    articles: Counter[str] = field(default_factory=Counter)
+    """Article texts by region slug."""
+
+    def total(self, region: str | None = None, split: str | None = None) -> int:
+        """Returns the number of rows of a region and split; None stands for all of them."""
+        return sum(
+            n for (r, s, _), n in self.rows.items() if region in (None, r) and split in (None, s)
+        )
+
+    @property
+    def regions(self) -> list[Region]:
+        """The regions that have rows, by name, World last."""
+        found = [REGIONS[slug] for slug in {region for region, _, _ in self.rows}]
+        return sorted(found, key=lambda r: (r.macro_region is None, r.name))
+
+    @property
+    def years(self) -> list[str]:
+        """The years that have rows."""
+        return sorted({year for _, _, year in self.rows})
+
+
+def write_release(
+    folder: Path, questions: Iterable[Question], articles: Iterable[Article], edition: Edition
+) -> Statistics:
+    """Writes a release; a folder that stands there is replaced when the new one is complete.
+
+    Rows get their version, `since` (kept where they have one) and `mini`. Only articles that a
+    question refers to are written.
+
+    Args:
+        folder: Where the release is to stand.
+        questions: English and native rows, in any order.
+        articles: In any order.
+        edition: Its version, and what the card tells.
+
+    Raises:
+        RecordError: A row stands there twice, has no English row, or has an unknown region.
+        SettingsError: `folder` holds something that is no release.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / "data").is_dir():
+        raise SettingsError(f"{folder} holds no release and is not replaced: name another folder")
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    spool = part / "spool"
+    spool.mkdir(parents=True)
+    with ExitStack() as stack:
+        rows, texts = _spooled(spool, stack, questions, articles, edition)
+        statistics, infos, samples = _write_tables(part, rows, texts, edition)
+    shutil.rmtree(spool)
+    changes = _changelog(part, edition)
+    if edition.decisions:
+        shutil.copyfile(edition.decisions, part / "decisions.jsonl")
+    _write_card(part, edition, statistics, infos, samples, changes)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    part.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    return statistics
+
+
+def read_questions(
+    folder: Path, *, splits: Iterable[str] = ("english", "native")
+) -> Iterator[Question]:
+    """Yields the rows of a release, by region, split, date and id."""
+    for split in splits:
+        for path in sorted(folder.glob(f"data/*/{split}.parquet")):
+            for row in _read(path):
+                yield msgspec.convert(row, Question)
+
+
+def read_articles(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of the `articles` config of a release, with the columns of `ARTICLES`."""
+    for path in sorted(folder.glob("articles/*.parquet")):
+        yield from _read(path)
+
+
+def read_changes(folder: Path) -> list[Change]:
+    """Returns the changelog of a release, the oldest release first."""
+    path = folder / "changelog.jsonl"
+    if not path.is_file():
+        return []
+    return [msgspec.json.decode(line, type=Change) for line in path.read_bytes().splitlines()]
+
+
+def compare(
+    version: str,
+    base: Iterable[Question],
+    rows: Iterable[Question],
+    reasons: Mapping[str, str],
+) -> list[Change]:
+    """Returns what changed from one release to the next, counted in English rows.
+
+    Args:
+        version: Of the next.
+        base: The rows before.
+        rows: The rows now.
+        reasons: Why a question is gone, by its id.
+    """
+    before = {row.id: row.region for row in base if row.split == "english"}
+    changed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    added: Counter[str] = Counter()
+    for row in rows:
+        if row.split == "native":
+            continue
+        if row.id in before:
+            del before[row.id]
+        elif row.replaces:
+            changed[row.region, reasons.get(row.replaces, "")].append(row.replaces)
+        else:
+            added[row.region] += 1
+    replaced = {member for ids in changed.values() for member in ids}
+    withdrawn: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for member, region in before.items():
+        if member not in replaced:
+            withdrawn[region, reasons.get(member, "")].append(member)
+    kinds: tuple[tuple[Literal["changed", "withdrawn"], Mapping[tuple[str, str], list[str]]], ...]
+    kinds = (("changed", changed), ("withdrawn", withdrawn))
+    return [
+        *(Change(version, "added", region, n) for region, n in sorted(added.items())),
+        *(
+            Change(version, kind, region, len(ids), reason, tuple(sorted(ids)))
+            for kind, groups in kinds
+            for (region, reason), ids in sorted(groups.items())
+        ),
+    ]
+
+
+# ---- tables
+
+
+class _Spool(Generic[T]):
+    """Records on disk, handed back in the order of their keys."""
+
+    def __init__(self, file: BinaryIO, kind: type[T]) -> None:
+        self.keys: list[tuple[str, str, int]] = []
+        self._file = file
+        self._decoder = msgspec.json.Decoder(kind)
+
+    def add(self, date: str, member: str, record: T) -> None:
+        self.keys.append((date, member, self._file.tell()))
+        self._file.write(msgspec.json.encode(record) + b"\n")
+
+    def __iter__(self) -> Iterator[T]:
+        for _, _, offset in sorted(self.keys):
+            self._file.seek(offset)
+            yield self._decoder.decode(self._file.readline())
+
+
+_Rows = dict[tuple[str, str], _Spool[Question]]
+_Texts = dict[str, _Spool[Article]]
+
+
+def _spooled(
+    spool: Path,
+    stack: ExitStack,
+    questions: Iterable[Question],
+    articles: Iterable[Article],
+    edition: Edition,
+) -> tuple[_Rows, _Texts]:
+    """Sorts what comes in any order into one spool per file that is to be written."""
+    rows: _Rows = {}
+    for row in questions:
+        if row.region not in REGIONS:
+            raise RecordError(f"question {row.id}: no region has the slug {row.region!r}")
+        key = (row.region, row.split)
+        if key not in rows:
+            file = stack.enter_context((spool / "-".join(key)).open("w+b"))
+            rows[key] = _Spool(file, Question)
+        rows[key].add(row.date, row.id, row)
+    for (region, split), spooled in rows.items():
+        ids = {member for _, member, _ in spooled.keys}
+        if len(ids) < len(spooled.keys):
+            twice = [m for m, n in Counter(m for _, m, _ in spooled.keys).items() if n > 1]
+            raise RecordError(f"{region}, {split}: {len(twice)} ids stand there twice: {twice[0]}")
+        english = rows.get((region, "english"))
+        if split == "native" and (
+            lone := ids - {member for _, member, _ in (english.keys if english else [])}
+        ):
+            raise RecordError(f"{region}: {len(lone)} native rows have no English row: {min(lone)}")
+    texts: _Texts = {}
+    for article in articles if edition.texts == "full" else ():
+        region = article.event.region
+        if region not in texts:
+            file = stack.enter_context((spool / f"{region}-articles").open("w+b"))
+            texts[region] = _Spool(file, Article)
+        texts[region].add(article.event.start or "", article.id, article)
+    return rows, texts
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The size of a file: as a table in memory, on disk, and in rows."""
+
+    rows: int
+    memory: int
+    disk: int
+
+    def __add__(self, other: "_Written") -> "_Written":
+        return _Written(self.rows + other.rows, self.memory + other.memory, self.disk + other.disk)
+
+
+_Infos = dict[str, dict[str, _Written]]
+
+
+def _write_tables(
+    part: Path, rows: _Rows, texts: _Texts, edition: Edition
+) -> tuple[Statistics, _Infos, dict[str, list[Question]]]:
+    """Writes the parquet files; returns sizes by config and split, and sample rows by region."""
+    mini = stratified(
+        (
+            ((region, date[:4]), member)
+            for (region, split), spooled in rows.items()
+            if split == "english"
+            for date, member, _ in spooled.keys
+        ),
+        MINI,
+    )
+    statistics = Statistics()
+    infos: _Infos = defaultdict(dict)
+    samples: dict[str, list[Question]] = defaultdict(list)
+    cited: dict[str, set[str | None]] = defaultdict(set)
+
+    def stamped(spooled: _Spool[Question]) -> Iterator[dict[str, Any]]:
+        for row in spooled:
+            row = replace(
+                row,
+                version=edition.version,
+                since=row.since or edition.version,
+                mini=row.id in mini,
+            )
+            statistics.rows[row.region, row.split, row.year] += 1
+            cited[row.region].add(row.article_id)
+            sample = samples[row.region]
+            if row.mini and (row.split == "english") == (not sample) and len(sample) < 2:
+                if not sample or sample[0].id == row.id:
+                    sample.append(row)
+            yield to_row(row)
+
+    for (region, split), spooled in sorted(rows.items()):
+        path = part / "data" / region / f"{split}.parquet"
+        written = _write(path, stamped(spooled), QUESTIONS)
+        for config in ("all", region):
+            before = infos[config].get(split, _Written(0, 0, 0))
+            infos[config][split] = before + written
+    for region, found in sorted(texts.items()):
+        found.keys = [key for key in found.keys if key[1] in cited[region]]
+        if not found.keys:
+            continue
+        path = part / "articles" / f"{region}.parquet"
+        written = _write(path, map(_article_row, found), ARTICLES)
+        statistics.articles[region] = written.rows
+        before = infos["articles"].get("articles", _Written(0, 0, 0))
+        infos["articles"]["articles"] = before + written
+    return statistics, infos, samples
+
+
+def _article_row(article: Article) -> dict[str, Any]:
+    how = article.how
+    return {
+        "article_id": article.id,
+        "event_id": article.event.id,
+        "region": article.event.region,
+        "url": article.url,
+        "archive_url": article.archive_url,
+        "title": article.title,
+        "published": article.published,
+        "text": article.text,
+    } | {name: how.get(name) for name in ("fetched_url", "copy", "sha256", "extractor")}
+
+
+def _write(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> _Written:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = memory = 0
+    with pq.ParquetWriter(path, schema, **_PARQUET) as writer:
+        for batch in _batches(rows):
+            table = pa.Table.from_pylist(batch, schema)
+            writer.write_table(table)
+            count += table.num_rows
+            memory += table.nbytes
+    return _Written(count, memory, path.stat().st_size)
+
+
+def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
+    batch: list[T] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _GROUP:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_GROUP):
+            yield from batch.to_pylist()
+
+
+def _changelog(part: Path, edition: Edition) -> list[Change]:
+    """Writes the changelog: that of the base, and what this release changes."""
+    before = read_changes(edition.base) if edition.base else []
+    base = read_questions(edition.base, splits=["english"]) if edition.base else iter(())
+    now = read_questions(part, splits=["english"])
+    changes = [
+        *(change for change in before if change.version != edition.version),
+        *compare(edition.version, base, now, edition.reasons),
+    ]
+    lines = (msgspec.json.encode(change) + b"\n" for change in changes)
+    (part / "changelog.jsonl").write_bytes(b"".join(lines))
+    return changes
+
+
+# ---- card
+
+
+def _card_data(statistics: Statistics, infos: _Infos) -> DatasetCardData:
+    languages = {"en"} | {
+        region.language_code
+        for region in statistics.regions
+        if statistics.total(region.slug, "native")
+    }
+    features = {
+        config: Features.from_arrow_schema(ARTICLES if config == "articles" else QUESTIONS)
+        for config in infos
+    }
+    return DatasetCardData(
+        pretty_name="TiEBe: Timely Events Benchmark",
+        language=sorted(languages),
+        license="cc-by-sa-4.0",
+        multilinguality="multilingual" if len(languages) > 1 else "monolingual",
+        annotations_creators="machine-generated",
+        language_creators=["found", "machine-generated"],
+        source_datasets=["original"],
+        task_categories=["question-answering"],
+        task_ids=["open-domain-qa"],
+        size_categories=_size_category(statistics.total()),
+        tags=["benchmark", "factual-recall", "temporal", "events", "news", "wikipedia"],
+        configs=[
+            {
+                "config_name": config,
+                **({"default": True} if config == "all" else {}),
+                "data_files": [
+                    {"split": split, "path": _glob(config, split)} for split in sorted(splits)
+                ],
+            }
+            for config, splits in infos.items()
+        ],
+        dataset_info=[
+            {
+                "config_name": config,
+                "features": features[config]._to_yaml_list(),
+                "splits": [
+                    {"name": name, "num_bytes": size.memory, "num_examples": size.rows}
+                    for name, size in sorted(splits.items())
+                ],
+                "download_size": sum(size.disk for size in splits.values()),
+                "dataset_size": sum(size.memory for size in splits.values()),
+            }
+            for config, splits in infos.items()
+        ],
+    )
+
+
+def _glob(config: str, split: str) -> str:
+    if config == "articles":
+        return "articles/*.parquet"
+    return f"data/{'*' if config == 'all' else config}/{split}.parquet"
+
+
+def _size_category(n: int) -> str:
+    names = ["1K", "10K", "100K", "1M", "10M", "100M", "1B"]
+    for i, name in enumerate(names):
+        if n < 10 ** (i + 3):
+            return f"n<{name}" if i == 0 else f"{names[i - 1]}<n<{name}"
+    return f"n>{names[-1]}"
+
+
+def _write_card(
+    part: Path,
+    edition: Edition,
+    statistics: Statistics,
+    infos: _Infos,
+    samples: Mapping[str, list[Question]],
+    changes: list[Change],
+) -> None:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(resource_folder("dataset_card")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["rowjson"] = _row_json
+    values = {
+        "edition": edition,
+        "about": edition.about,
+        "statistics": statistics,
+        "samples": sorted(samples.values(), key=lambda rows: (-len(rows), rows[0].region)),
+        "changes": changes,
+        "columns": COLUMNS,
+        "languages": LANGUAGES,
+        "configs": infos,
+    }
+    body = environment.get_template("README.md.jinja").render(values)
+    card = DatasetCard(f"---\n{_card_data(statistics, infos).to_yaml()}\n---\n\n{body}")
+    card.save(part / "README.md")
+    judge = load_prompt("judge")
+    system = judge.render(question="", expected="", candidate="")[0]["content"]
+    evaluation = environment.get_template("eval.yaml.jinja").render(
+        values, rules=system.replace("{", "{{").replace("}", "}}"), judge=judge
+    )
+    yaml.safe_load(evaluation)
+    (part / "eval.yaml").write_text(evaluation, "utf-8")
+
+
+def _row_json(row: Question) -> str:
+    return json.dumps(to_row(row), ensure_ascii=False, indent=2)
