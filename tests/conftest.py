@@ -2,6 +2,7 @@
 
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 # Read by huggingface_hub when it is imported, so set before any test module is.
 os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+_HF = tempfile.TemporaryDirectory(prefix="tiebe-hf-")  # removed when the run ends
+os.environ["HF_HOME"] = _HF.name
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
