@@ -1,0 +1,104 @@
+"""The inputs of `tiebe-build demo`: pages, articles, a server for them, and replies to replay.
+
+All of it is data in this folder, in our own words; README.md there says what is what.
+"""
+
+import contextlib
+import http.server
+import re
+import threading
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+
+__all__ = ["PAGES", "REPLIES", "Document", "documents", "serve"]
+
+_FOLDER = Path(__file__).resolve().parent
+
+PAGES = _FOLDER / "pages"
+"""Wikitext of two regions and two years: a source `folder:`."""
+REPLIES = _FOLDER / "replies.jsonl"
+"""What a model would reply about these articles: a model `replay:`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What the demonstration's web answers to one URL."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+_REPLAY = re.compile(r"^(https://web\.archive\.org/web/\d+)[a-z]+_/")  # raw, without the toolbar
+_MISSING = Document(404, "text/plain; charset=utf-8", b"There is no such page here.\n")
+
+
+def documents() -> dict[str, Document]:
+    """Returns the demonstration's whole web by URL, as articles.yaml and sites/ describe it."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER / "sites"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+    )
+    entries = yaml.load((_FOLDER / "articles.yaml").read_text("utf-8"), yaml.BaseLoader)
+    return {entry["url"]: _document(environment, entry) for entry in entries}
+
+
+def _document(environment: jinja2.Environment, entry: Mapping[str, Any]) -> Document:
+    # An archived copy has the layout of the site that was archived.
+    host = urllib.parse.urlsplit(entry["url"][entry["url"].rindex("http") :]).hostname
+    template = environment.get_template(entry.get("layout", f"{host}.html.jinja"))
+    paragraphs = entry.get("text", "").strip().split("\n\n")
+    html = template.render(entry, paragraphs=paragraphs)
+    charset = "iso-8859-1" if "charset=iso-8859-1" in html else "utf-8"
+    # As many servers do, this one leaves the encoding to the page.
+    return Document(int(entry.get("status", 200)), "text/html", html.encode(charset))
+
+
+def _answer(web: Mapping[str, Document], url: str) -> Document:
+    if url.startswith("https://web.archive.org/cdx/"):
+        return Document(200, "application/json", b"[]\n")
+    return web.get(_REPLAY.sub(r"\1/", url), _MISSING)
+
+
+@contextlib.contextmanager
+def serve(web: Mapping[str, Document] | None = None) -> Iterator[str]:
+    """Serves a web on 127.0.0.1, and yields the pattern that `[web] rewrite` takes.
+
+    Args:
+        web: Documents by URL; None for the demonstration's own. Any other URL is a 404; the
+            index of web.archive.org knows of no copy but those that are cited.
+
+    Yields:
+        `http://127.0.0.1:PORT/?url={url}`.
+    """
+    pages = documents() if web is None else web
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+            document = _answer(pages, query.get("url", [""])[0])
+            self.send_response(document.status)
+            self.send_header("Content-Type", document.content_type)
+            self.send_header("Content-Length", str(len(document.body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(document.body)
+
+        do_HEAD = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing: the fetching side reports what it got."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/?url={{url}}"
+        finally:
+            server.shutdown()
