@@ -77,3 +77,14 @@ def test_a_missing_path_is_named(run, tmp_path):
     result = run("score", tmp_path / "nothing")
     assert result.exit_code == 1
     assert "no such file or run folder" in result.stderr
+
+
+def test_cutoff_says_when_the_data_cannot_tell(run, verdicts):
+    result = run("cutoff", verdicts, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)[0]["note"] == "fewer than 60 answers with a month"
+
+
+def test_score_can_count_regions_the_same(run, verdicts):
+    result = run("score", verdicts, "--average", "macro", "--json")
+    assert json.loads(result.stdout)[0]["average"] == "macro"

@@ -32,7 +32,73 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
 
 
-def read_verdicts(paths: tuple[Path, ...], after: str | None, before: str | None) -> Any:
+inputs = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+after = click.option("--after", metavar="MONTH", help="Only events after this month, as 2023-01.")
+before = click.option("--before", metavar="MONTH", help="Only events before this month.")
+draws = click.option(
+    "--draws", default=1000, show_default=True, type=click.IntRange(1), help="Resamples."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="A list of objects, shares 0 to 1.")
+
+
+@main.command("score")
+@inputs
+@click.option("--by", default=None, help="What to group by, as model,split,region,period.")
+@click.option(
+    "--average",
+    type=click.Choice(["micro", "macro"]),
+    default="micro",
+    show_default=True,
+    help="Every answer counts the same, or every region does.",
+)
+@after
+@before
+@draws
+@as_json
+def score_(
+    paths: tuple[Path, ...],
+    by: str | None,
+    average: Any,
+    after: str | None,
+    before: str | None,
+    draws: int,
+    as_json: bool,
+) -> None:
+    """Prints the scores of run folders or files of verdicts (JSON lines)."""
+    from tiebe.scores import Bootstrap, score
+
+    data = read_verdicts(paths, after, before)
+    if by is None:
+        names = [name for name in ("model", "split") if (data[name] != "").any()]
+    else:
+        names = [name.strip() for name in by.split(",") if name.strip()]
+    show(score(data, names, average=average, bootstrap=Bootstrap(draws=draws)), as_json=as_json)
+
+
+@main.command("cutoff")
+@inputs
+@click.option(
+    "--split",
+    type=click.Choice(["english", "native", "both"]),
+    default="english",
+    show_default=True,
+    help="Which questions to look at.",
+)
+@draws
+@as_json
+def cutoff(paths: tuple[Path, ...], split: str, draws: int, as_json: bool) -> None:
+    """Measures where each model's knowledge ends: the first month of lower accuracy."""
+    from tiebe.scores import Bootstrap, cutoffs
+
+    data = read_verdicts(paths)
+    if split != "both":
+        data = data[data["split"].isin([split, ""])].reset_index(drop=True)
+    show(cutoffs(data, bootstrap=Bootstrap(draws=draws)), as_json=as_json)
+
+
+def read_verdicts(
+    paths: tuple[Path, ...], after: str | None = None, before: str | None = None
+) -> Any:
     """Returns the verdicts of all paths between two months as `tiebe.scores.frame` has them."""
     from tiebe.records import read_rows
     from tiebe.scores import between, frame
@@ -42,46 +108,20 @@ def read_verdicts(paths: tuple[Path, ...], after: str | None, before: str | None
     )
 
 
-inputs = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-after = click.option("--after", metavar="MONTH", help="Only events after this month, as 2023-01.")
-before = click.option("--before", metavar="MONTH", help="Only events before this month.")
-
-
-@main.command("score")
-@inputs
-@click.option("--by", default=None, help="What to group by, as model,split,region,period.")
-@after
-@before
-@click.option("--draws", default=1000, show_default=True, help="Resamples of the intervals.")
-@click.option("--json", "as_json", is_flag=True, help="A list of objects; accuracy 0 to 1.")
-def score_(
-    paths: tuple[Path, ...],
-    by: str | None,
-    after: str | None,
-    before: str | None,
-    draws: int,
-    as_json: bool,
-) -> None:
-    """Prints the scores of run folders or files of verdicts (JSON lines)."""
-    from tiebe.scores import score
-
-    data = read_verdicts(paths, after, before)
-    if by is None:
-        names = [name for name in ("model", "split") if (data[name] != "").any()]
-    else:
-        names = [name.strip() for name in by.split(",") if name.strip()]
-    table = score(data, names, draws=draws)
-    click.echo(table.to_json(orient="records", force_ascii=False) if as_json else plain(table))
-
-
-def plain(table: Any) -> str:
-    """Returns a table of scores as text, shares in percent."""
-    shares = [c for c in table.columns if table[c].dtype.kind == "f"]
-    shown = table.assign(**{c: table[c].map("{:.1%}".format).replace("nan%", "–") for c in shares})
+def show(table: Any, *, as_json: bool) -> None:
+    """Prints a table: as JSON, or as text with shares in percent."""
+    if as_json:
+        click.echo(table.to_json(orient="records", force_ascii=False, indent=2))
+        return
+    shares = [name for name in table.columns if table[name].dtype.kind == "f" and name != "p"]
+    shown = table.assign(
+        **{name: table[name].map("{:.1%}".format).replace("nan%", "–") for name in shares}
+    )
+    if "p" in shown:
+        shown["p"] = shown["p"].map("{:.3f}".format)
     if "small" in shown:
-        shown["small"] = shown["small"].map({True: "small", False: ""})
-    text: str = shown.to_string(index=False)
-    return text
+        shown["small"] = shown["small"].map({True: "n < 30", False: ""})
+    click.echo(shown.to_string(index=False))
 
 
 if __name__ == "__main__":

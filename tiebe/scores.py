@@ -1,23 +1,48 @@
 """Scores: accuracy, refusal and their uncertainty, from the verdicts on a model's answers.
 
 Everything here is a pure function of verdict rows (dicts, a DataFrame, a Dataset or Verdict
-records) and returns a DataFrame. Questions on one event stand or fall together, so every interval
-comes from resampling whole events (the bootstrap clustered by event), never single answers.
+records) and returns a DataFrame. Questions on one event stand or fall together, so intervals come
+from resampling whole events (the bootstrap clustered by event), never single answers. Shares and
+their differences lie between -1 and 1; NaN says that there is nothing to compute from.
 """
 
+import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from tiebe.errors import RecordError, SettingsError, nearest
+from tiebe.models import find_model
 from tiebe.records import to_row
+from tiebe.regions import REGIONS, find_regions
 
-__all__ = ["KEYS", "PERIODS", "SMALL", "UNKNOWN", "between", "frame", "score"]
+__all__ = [
+    "INDICATORS",
+    "KEYS",
+    "PERIODS",
+    "QUESTION_TYPES",
+    "SMALL",
+    "UNKNOWN",
+    "Bootstrap",
+    "between",
+    "correlations",
+    "coverage",
+    "cutoffs",
+    "differences",
+    "english_native",
+    "frame",
+    "gaps",
+    "question_type",
+    "score",
+    "truncated",
+]
 
 PERIODS: tuple[tuple[int, str], ...] = (
     (2015, "2015–2017"),
@@ -34,59 +59,112 @@ SMALL = 30
 UNKNOWN = "unknown"
 """The group of the rows that do not say what they are grouped by."""
 
-KEYS = ("model", "region", "split", "language", "year", "month", "period")
-"""What rows can be grouped by, beside the columns that they bring."""
+KEYS = (
+    "model",
+    "region",
+    "macro_region",
+    "split",
+    "language",
+    "year",
+    "month",
+    "period",
+    "question_type",
+    "cutoff",
+)
+"""What rows can be grouped by, beside the columns that they bring. `cutoff` is "before" or "after"
+the model's published knowledge cutoff."""
+
+QUESTION_TYPES = ("what", "how many", "which", "when", "who", "why", "how", "where", "other")
+
+INDICATORS: Mapping[str, bool] = {"gdp": True, "hdi": False, "mys": False, "population": True}
+"""The indicators of `tiebe.regions.Indicators`, and whether Pearson's correlation takes the log."""
 
 Rows = pd.DataFrame | Iterable[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
 
-def frame(rows: Rows) -> pd.DataFrame:
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """How intervals are computed."""
+
+    draws: int = 1000
+    """Number of resamples."""
+    level: float = 0.95
+    seed: int = 0
+
+
+DEFAULT = Bootstrap()
+
+
+# Rows
+
+
+def frame(rows: Rows, *, judged: bool = True) -> pd.DataFrame:
     """Returns verdict rows as a DataFrame with the columns that scoring needs.
 
     `correct` becomes 1, 0 or NaN (unscored), `refusal` 1, 0 or NaN (not known); the `KEYS` become
-    strings, empty where not known. Added are `item`, the question (`id`, else region
-    and row, else its text), and `cluster`, the event (`event_id`, else region and row, else the
-    question).
+    strings, empty where not known. Added are `item`, the question (`id`, else region and row, else
+    its text), and `cluster`, the event (`event_id`, else region and row, else the question).
 
     Args:
-        rows: A DataFrame, a Dataset, or an iterable of dicts or `Verdict` records.
+        rows: A DataFrame, a Dataset, or an iterable of dicts or `Verdict` records. A frame that
+            this function gave is returned as it is.
+        judged: Whether the rows must have verdicts; questions alone have none.
 
     Raises:
         RecordError: There is no field `correct`, or it holds something else than true, false and
             null.
     """
     if isinstance(rows, pd.DataFrame):
+        if rows.attrs.get("tiebe") == "frame":
+            return rows
         data = rows.reset_index(drop=True)
     else:
         dicts: list[Any] = [row if isinstance(row, Mapping) else to_row(row) for row in rows]
         data = pd.DataFrame.from_records(dicts)
-    if "correct" not in data and len(data):
+    if judged and "correct" not in data and len(data):
         raise RecordError("the rows have no field 'correct': judge the answers first")
-    text = {name: _text(data, name) for name in (*KEYS, "id", "event_id", "row", "question")}
+    text = {
+        name: _text(data, name)
+        for name in ("model", "split", "language", "year", "month", "id", "event_id", "row")
+    }
+    region = _each(_text(data, "region"), _slug)
+    question = _text(data, "question")
     language = text["language"]
-    as_split = language.isin(["english", "native"])
-    code = language.where(~as_split, language.map({"english": "en"}).fillna(""))
+    named = language.isin(["english", "native"])
     split = _first(
         text["split"],
-        language.where(as_split, code.map(lambda c: c and ("english" if c == "en" else "native"))),
+        language.where(named, _each(language, lambda c: c and _SPLIT.get(c, "native"))),
     )
-    place = (text["region"] + "/" + text["row"]).where(text["row"] != "", "")
-    item = _first(text["id"], place, text["question"])
-    return data.assign(
+    native = _each(region, lambda slug: REGIONS[slug].language_code if slug in REGIONS else "")
+    code = _first(
+        language.where(~named, ""),
+        native.where(split == "native", _each(split, lambda s: "en" if s == "english" else "")),
+    )
+    month = _each(text["month"], lambda month: month and month.zfill(2))
+    place = (region + "/" + text["row"]).where(text["row"] != "", "")
+    item = _first(text["id"], place, question)
+    kind = _each(question, question_type).where(split == "english", "")
+    kinds = dict(zip(item[kind != ""], kind[kind != ""], strict=True))
+    data = data.assign(
         correct=_truth(data, "correct"),
         refusal=_truth(data, "refusal"),
         model=text["model"],
-        region=text["region"],
-        language=code,
+        region=region,
+        macro_region=_each(region, _macro_region),
         split=split,
+        language=code,
         year=text["year"],
-        month=text["month"].map(lambda month: month and month.zfill(2)),
-        period=text["year"].map({year: _period(year) for year in text["year"].unique()}),
+        month=month,
+        period=_each(text["year"], _period),
+        question_type=_first(kind, _each(item, lambda name: kinds.get(name, ""))),
+        cutoff=_side_of_cutoff(text["model"], text["year"], month),
         item=item,
         cluster=_first(text["event_id"], place, item),
     )
+    data.attrs["tiebe"] = "frame"
+    return data
 
 
 def between(
@@ -95,8 +173,7 @@ def between(
     """Returns the rows of events after one month and before another, both left out.
 
     Args:
-        data: What `frame` gave. A row without a month counts as its year's last for `before` and
-            as its first for `after`, so that it is only kept where it surely belongs.
+        data: What `frame` gave. A row without a month is only kept where its whole year belongs.
         after: `YYYY-MM`, or None for no limit.
         before: `YYYY-MM`, or None for no limit.
 
@@ -104,85 +181,41 @@ def between(
         SettingsError: A limit is no month.
     """
     kept = pd.Series(True, index=data.index)
-    for limit, side in ((after, 1), (before, -1)):
+    for limit, later in ((after, True), (before, False)):
         if limit is None:
             continue
-        if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", limit):
+        if not re.fullmatch(_MONTH, limit):
             raise SettingsError(f"'{limit}' is no month, expected one as 2023-01")
-        month = data["month"].where(data["month"] != "", "01" if side == 1 else "12")
+        month = data["month"].where(data["month"] != "", "01" if later else "12")
         when = data["year"] + "-" + month
-        kept &= (data["year"] != "") & ((when > limit) if side == 1 else (when < limit))
+        kept &= (data["year"] != "") & ((when > limit) if later else (when < limit))
     return data[kept].reset_index(drop=True)
 
 
-def score(
-    rows: Rows,
-    by: Sequence[str] | None = None,
-    *,
-    draws: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """Scores groups of verdicts.
+def question_type(question: str) -> str:
+    """Returns which of `QUESTION_TYPES` an English question is: its first interrogative."""
+    match = _INTERROGATIVE.search(question.casefold())
+    if match is None:
+        return "other"
+    word = " ".join(match.group().split())
+    return {"whom": "who", "whose": "who"}.get(word, word)
 
-    Accuracy is the micro average: every scored answer counts the same. Its interval has Wilson's
-    form, with the standard error of a bootstrap over events and Student's t for their number, so
-    that it keeps its level in small groups and near 0 and 1.
 
-    Args:
-        rows: See `frame`. Verdicts are taken as they stand: a row that is both correct and a
-            refusal counts as both, and in `contradictory`.
-        by: Names of `KEYS` or of any other column; None is `("model",)`, or one group for all
-            where no row names a model.
-        draws: Number of resamples.
-        level: Level of the interval.
-        seed: Seed of the resamples.
+def truncated(answer: str, finish: str = "") -> bool:
+    """Says whether an answer was cut off.
 
-    Returns:
-        One line per group, in sorted order: the columns of `by`, then n, accuracy, low, high,
-        refusal (share of the scored rows), attempted (accuracy of the scored rows that are no
-        refusal), unscored and contradictory (counts), events (number of clusters) and small
-        (n < 30). Shares lie between 0 and 1 and are NaN where nothing is scored, or where no row
-        says whether it is a refusal.
-
-    Raises:
-        SettingsError: A name in `by` is no column, or the rows do not say it.
-        RecordError: See `frame`.
+    Where the reason why the model stopped is not known, an answer counts as cut off that is at
+    least 200 characters long and does not end in punctuation.
     """
-    data = frame(rows)
-    if by is None:
-        by = ("model",) if (data["model"] != "").any() else ()
-    groups, code = _groups(data, by)
-    count = len(groups)
-    scored = data["correct"].notna().to_numpy()
-    correct = data["correct"].fillna(0.0).to_numpy()
-    refusal = data["refusal"].fillna(0.0).to_numpy() * scored
+    if finish:
+        return finish == "length"
+    text = answer.rstrip()
+    return len(text) >= 200 and unicodedata.category(text[-1])[0] not in "PS"
 
-    def total(values: npt.NDArray[Any]) -> Floats:
-        return np.bincount(code, weights=values, minlength=count).astype(np.float64)
 
-    n = np.bincount(code, minlength=count)
-    base, right, contradictory = total(scored), total(correct), total(correct * refusal)
-    told = total(scored & data["refusal"].notna().to_numpy())
-    refused = np.where(told > 0, total(refusal), np.nan)
-    pairs = pd.DataFrame({"code": code, "cluster": data["cluster"]})[scored].drop_duplicates()
-    events = np.bincount(pairs["code"].to_numpy(dtype=np.intp), minlength=count)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        accuracy = right / base
-        variance = _variance(_resamples(data, code, count, draws=draws, seed=seed), count)
-        low, high = _wilson(accuracy, variance, events, level=level)
-        return groups.assign(
-            n=n,
-            accuracy=accuracy,
-            low=low,
-            high=high,
-            refusal=refused / base,
-            attempted=(right - contradictory) / (base - refused),
-            unscored=(n - base).astype(int),
-            contradictory=contradictory.astype(int),
-            events=events,
-            small=n < SMALL,
-        )
+_MONTH = r"[0-9]{4}-(?:0[1-9]|1[0-2])"
+_SPLIT = {"": "", "en": "english", "english": "english"}
+_INTERROGATIVE = re.compile(r"\b(what|how\s+many|which|when|who|whom|whose|why|how|where)\b")
 
 
 def _text(data: pd.DataFrame, name: str) -> pd.Series:
@@ -193,7 +226,12 @@ def _text(data: pd.DataFrame, name: str) -> pd.Series:
     if pd.api.types.is_float_dtype(column):  # what pandas makes of integers with gaps
         column = column.convert_dtypes()
     column = column.astype(object)
-    return column.where(column.notna(), "").map(str)
+    return column.where(column.notna(), "").map(str).astype(object)
+
+
+def _each(column: pd.Series, function: Any) -> pd.Series:
+    """Returns a function of a column's strings, called once for each different one."""
+    return column.map({value: function(value) for value in column.unique()}).astype(object)
 
 
 def _truth(data: pd.DataFrame, name: str) -> pd.Series:
@@ -221,12 +259,124 @@ def _first(*columns: pd.Series) -> pd.Series:
     return result
 
 
+def _slug(name: str) -> str:
+    """Returns the slug of a known region, any other name as it is."""
+    try:
+        regions = find_regions(name) if name else ()
+    except SettingsError:  # a region of one's own
+        return name
+    return regions[0].slug if len(regions) == 1 else name
+
+
+def _macro_region(slug: str) -> str:
+    region = REGIONS.get(slug)
+    return "" if region is None else region.macro_region or region.name
+
+
 def _period(year: str) -> str:
     """Returns the name of the period a year lies in, empty where the year is none."""
-    if not year.isdigit():
+    if not re.fullmatch("[0-9]{4}", year):
         return ""
     names = [name for first, name in PERIODS if first <= int(year)]
     return names[-1] if names else f"–{PERIODS[0][0] - 1}"
+
+
+def _side_of_cutoff(model: pd.Series, year: pd.Series, month: pd.Series) -> pd.Series:
+    """Returns for each row "before" or "after" its model's published cutoff, or nothing.
+
+    The month of the cutoff itself is before it; so is, where only a year was published, that year.
+    """
+
+    def last_month(name: str) -> str:
+        known = find_model(name)
+        return "" if known is None or known.cutoff_date is None else f"{known.cutoff_date:%Y-%m}"
+
+    limit = _each(model, last_month)
+    earliest = year + "-" + month.where(month != "", "01")
+    latest = year + "-" + month.where(month != "", "12")
+    known = (limit != "") & (year != "")
+    side = pd.Series("", index=model.index, dtype=object)
+    return side.mask(known & (latest <= limit), "before").mask(known & (earliest > limit), "after")
+
+
+# Scores of groups
+
+
+def score(
+    rows: Rows,
+    by: Sequence[str] | None = None,
+    *,
+    average: Literal["micro", "macro"] = "micro",
+    bootstrap: Bootstrap = DEFAULT,
+) -> pd.DataFrame:
+    """Scores groups of verdicts.
+
+    The interval of a micro average has Wilson's form, with the standard error of a bootstrap over
+    events and Student's t for their number, so that it keeps its level in small groups and near 0
+    and 1; that of a macro average is the plain one of the same standard error.
+
+    Args:
+        rows: See `frame`. Verdicts are taken as they stand: a row that is both correct and a
+            refusal counts as both, and in `contradictory`.
+        by: Names of `KEYS` or of any other column; None is `("model",)`, or one group for all
+            where no row names a model.
+        average: `micro`: every scored answer counts the same; `macro`: every region does.
+        bootstrap: How the interval is computed.
+
+    Returns:
+        One line per group, in sorted order: the columns of `by`, then average (its name), n (rows),
+        questions, accuracy, low, high, refusal (share of the scored rows), attempted (accuracy of
+        the scored rows that are no refusal), unscored and contradictory (counts), events and small
+        (n < 30). Refusal and attempted are NaN where no row says whether it is a refusal.
+
+    Raises:
+        SettingsError: A name in `by` is no column, or the rows do not say it.
+        RecordError: See `frame`.
+    """
+    data = frame(rows)
+    if by is None:
+        by = ("model",) if (data["model"] != "").any() else ()
+    groups, code = _groups(data, by)
+    count = len(groups)
+    tally = _tally(data, code, count)
+    if average == "micro":
+        samples = _resamples(data["correct"], data["cluster"], code, count, bootstrap)
+        low, high = _wilson(
+            tally["accuracy"].to_numpy(),
+            _variance(samples, count),
+            tally["events"].to_numpy(),
+            bootstrap.level,
+        )
+    else:
+        parts, part = _groups(data, [*by, "region"])
+        of = code[np.unique(part, return_index=True)[1]] if len(data) else code
+        inner = _tally(data, part, len(parts))
+        for name in ("accuracy", "refusal", "attempted"):
+            tally[name] = inner[name].groupby(of).mean().to_numpy()
+        samples = (
+            _means(sample, of, count)
+            for sample in _resamples(data["correct"], data["cluster"], part, len(parts), bootstrap)
+        )
+        low, high = _plain(
+            tally["accuracy"].to_numpy(),
+            _variance(samples, count),
+            tally["events"].to_numpy(),
+            bootstrap.level,
+        )
+    return groups.assign(
+        average=average,
+        n=tally["n"],
+        questions=tally["questions"],
+        accuracy=tally["accuracy"],
+        low=np.clip(low, 0.0, 1.0),
+        high=np.clip(high, 0.0, 1.0),
+        refusal=tally["refusal"],
+        attempted=tally["attempted"],
+        unscored=tally["unscored"],
+        contradictory=tally["contradictory"],
+        events=tally["events"],
+        small=tally["n"] < SMALL,
+    )
 
 
 def _groups(data: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
@@ -249,55 +399,620 @@ def _groups(data: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
     return groups[list(by)].reset_index(drop=True), numbers
 
 
-def _resamples(
-    data: pd.DataFrame, code: Ints, count: int, *, draws: int, seed: int
-) -> Iterator[Floats]:
-    """Yields the accuracy of each of `count` groups in resample after resample of the events.
-
-    All groups see the same resample, so that what is computed from several of them (a difference,
-    a macro average) keeps their dependence. A group that a resample misses is NaN there.
-    """
+def _tally(data: pd.DataFrame, code: Ints, count: int) -> pd.DataFrame:
+    """Returns the counts and shares of `count` groups, one line each."""
     scored = data["correct"].notna().to_numpy()
-    cluster, clusters = pd.factorize(data["cluster"][scored])
+    correct = data["correct"].fillna(0.0).to_numpy()
+    refusal = data["refusal"].fillna(0.0).to_numpy() * scored
+
+    def total(values: npt.NDArray[Any]) -> Floats:
+        return np.bincount(code, weights=values, minlength=count).astype(np.float64)
+
+    def different(rows: npt.NDArray[np.bool_], *names: str) -> Ints:
+        kept = data.loc[rows, list(names)].assign(group=code[rows]).drop_duplicates()
+        return np.bincount(kept["group"].to_numpy(dtype=np.intp), minlength=count)
+
+    n = np.bincount(code, minlength=count)
+    base, right, contradictory = total(scored), total(correct), total(correct * refusal)
+    told = total(scored & data["refusal"].notna().to_numpy())
+    refused = np.where(told > 0, total(refusal), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return pd.DataFrame(
+            {
+                "n": n,
+                "questions": different(np.ones(len(data), dtype=bool), "item", "split"),
+                "events": different(scored, "cluster"),
+                "accuracy": right / base,
+                "refusal": refused / base,
+                "attempted": (right - contradictory) / (base - refused),
+                "unscored": (n - base).astype(int),
+                "contradictory": contradictory.astype(int),
+            }
+        )
+
+
+# The bootstrap
+
+
+def _resamples(
+    value: pd.Series, cluster: pd.Series, code: Ints, count: int, bootstrap: Bootstrap
+) -> Iterator[Floats]:
+    """Yields the mean value of each of `count` groups in resample after resample of the clusters.
+
+    All groups see the same resample, so that what is computed from several of them (a gap, a macro
+    average) keeps their dependence. A group that a resample misses is NaN there, and rows without
+    a value are left out.
+    """
+    there = value.notna().to_numpy()
+    numbers, names = pd.factorize(cluster[there])
     cells = (
-        pd.DataFrame({"cluster": cluster, "group": code[scored], "right": data["correct"][scored]})
-        .groupby(["group", "cluster"], sort=False)["right"]
+        pd.DataFrame({"group": code[there], "cluster": numbers, "value": value[there].to_numpy()})
+        .groupby(["group", "cluster"], sort=False)["value"]
         .agg(["sum", "size"])
         .reset_index()
     )
     group, of = cells["group"].to_numpy(), cells["cluster"].to_numpy()
-    right, size = cells["sum"].to_numpy(), cells["size"].to_numpy()
-    random = np.random.default_rng(seed)
-    for _ in range(draws if len(cells) else 0):
-        picked = random.integers(len(clusters), size=len(clusters))
-        weight = np.bincount(picked, minlength=len(clusters))[of]
+    total, size = cells["sum"].to_numpy(), cells["size"].to_numpy()
+    random = np.random.default_rng(bootstrap.seed)
+    for _ in range(bootstrap.draws if len(cells) else 0):
+        picked = random.integers(len(names), size=len(names))
+        weight = np.bincount(picked, minlength=len(names))[of]
         with np.errstate(invalid="ignore"):
-            yield np.bincount(group, weights=weight * right, minlength=count) / np.bincount(
+            yield np.bincount(group, weights=weight * total, minlength=count) / np.bincount(
                 group, weights=weight * size, minlength=count
             )
 
 
-def _variance(samples: Iterator[Floats], count: int) -> Floats:
-    """Returns the variance of each of `count` groups over the resamples that it is in."""
+def _variance(samples: Iterable[Floats], count: int) -> Floats:
+    """Returns the variance of each of `count` statistics over the resamples that have it."""
     number, first, second = np.zeros(count), np.zeros(count), np.zeros(count)
     for sample in samples:
         there = ~np.isnan(sample)
         value = np.where(there, sample, 0.0)
         number, first, second = number + there, first + value, second + value**2
-    return np.maximum(second / number - (first / number) ** 2, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.maximum(second / number - (first / number) ** 2, 0.0)
 
 
-def _wilson(
-    share: Floats, variance: Floats, events: Ints, *, level: float
-) -> tuple[Floats, Floats]:
+def _means(values: Floats, of: Ints, count: int) -> Floats:
+    """Returns the mean over each group of values, those that are NaN left out."""
+    there = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.bincount(of[there], weights=values[there], minlength=count) / np.bincount(
+            of[there], minlength=count
+        )
+
+
+_NO_SPREAD = 1e-12  # a variance below this is rounding: all events agree
+
+
+def _student(variance: Floats, events: Ints, level: float) -> tuple[Floats, Floats]:
+    """Returns variances corrected for the number of events, and Student's t for an interval."""
+    free = np.maximum(events - 1.0, 1.0)
+    return variance * events / free, np.asarray(stdtrit(free, (1 + level) / 2))
+
+
+def _wilson(share: Floats, variance: Floats, events: Ints, level: float) -> tuple[Floats, Floats]:
     """Returns Wilson's interval for shares with a known sampling variance.
 
     The number of independent answers is that whose binomial variance is the given one; where all
     events agree (no variance) it is the number of events.
     """
-    spread = variance > 1e-12
-    n = np.where(spread, share * (1 - share) / np.where(spread, variance, 1.0), events)
-    z = stdtrit(np.maximum(events - 1, 1), (1 + level) / 2)
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+    spread = variance > _NO_SPREAD
+    variance, z = _student(variance, events, level)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        n = np.where(spread, share * (1 - share) / np.where(spread, variance, 1.0), events)
+        middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
+
+
+def _plain(value: Floats, variance: Floats, events: Ints, level: float) -> tuple[Floats, Floats]:
+    """Returns the value give or take t standard errors.
+
+    Where all events agree the width is that of Wilson's interval for a share of none of them.
+    """
+    variance, z = _student(variance, events, level)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        none = z**2 / (events + z**2)
+        half = np.where(variance > _NO_SPREAD, z * np.sqrt(variance), none)
+    return value - half, value + half
+
+
+# Differences
+
+
+def differences(
+    rows: Rows,
+    by: Sequence[str] = (),
+    *,
+    of: str = "model",
+    bootstrap: Bootstrap = DEFAULT,
+) -> pd.DataFrame:
+    """Compares each two models (or runs) on the questions that both have a verdict for.
+
+    Args:
+        rows: See `frame`.
+        by: Groups to compare within, as in `score`.
+        of: The column whose values are compared, in the order in which they appear.
+        bootstrap: How the interval is computed.
+
+    Returns:
+        One line per group and pair: the columns of `by`, first, second, n (questions), events,
+        first_accuracy, second_accuracy, difference (second minus first), low, high, p (two-sided,
+        of no difference), gained and lost (questions that only the second, only the first has
+        right).
+
+    Raises:
+        SettingsError: See `score`.
+        RecordError: See `frame`.
+    """
+    data = frame(rows)
+    groups, code = _groups(data, by)
+    names = [name for name in data[of].unique() if name != ""]
+    wide = (
+        data.assign(group=code)
+        .pivot_table(index=["group", "cluster", "item", "split"], columns=of, values="correct")
+        .reset_index()
+    )
+    lines = []
+    for first, second in itertools.combinations(names, 2):
+        if first not in wide or second not in wide:
+            continue
+        both = wide[wide[first].notna() & wide[second].notna()]
+        group = both["group"].to_numpy(dtype=np.intp)
+        change = both[second] - both[first]
+        table = _mean_differences(change, both["cluster"], group, len(groups), bootstrap)
+
+        def total(values: Any, group: Ints = group) -> Floats:
+            return np.bincount(
+                group, weights=np.asarray(values, dtype=float), minlength=len(groups)
+            ).astype(np.float64)
+
+        with np.errstate(invalid="ignore", divide="ignore"):
+            table = groups.assign(
+                first=first,
+                second=second,
+                n=table["n"],
+                events=table["events"],
+                first_accuracy=total(both[first]) / table["n"],
+                second_accuracy=total(both[second]) / table["n"],
+                difference=table["difference"],
+                low=table["low"],
+                high=table["high"],
+                p=table["p"],
+                gained=total(change > 0).astype(int),
+                lost=total(change < 0).astype(int),
+            )
+        lines.append(table[table["n"] > 0])
+    columns = [*by, "first", "second", "n", "difference"]
+    return pd.concat(lines, ignore_index=True) if lines else pd.DataFrame(columns=columns)
+
+
+def _mean_differences(
+    change: pd.Series, cluster: pd.Series, code: Ints, count: int, bootstrap: Bootstrap
+) -> pd.DataFrame:
+    """Returns n, events, difference, low, high and p of the mean change of each group."""
+    n = np.bincount(code, minlength=count)
+    pairs = pd.DataFrame({"code": code, "cluster": cluster.to_numpy()}).drop_duplicates()
+    events = np.bincount(pairs["code"].to_numpy(dtype=np.intp), minlength=count)
+    variance = _variance(_resamples(change, cluster, code, count, bootstrap), count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(code, weights=change.to_numpy(), minlength=count) / n
+        low, high = _plain(mean, variance, events, bootstrap.level)
+        t = np.where(variance > _NO_SPREAD, np.abs(mean) / np.sqrt(variance), 0.0)
+        p = 2 * stdtr(np.maximum(events - 1.0, 1.0), -t)
+    return pd.DataFrame(
+        {
+            "n": n,
+            "events": events,
+            "difference": mean,
+            "low": np.clip(low, -1.0, 1.0),
+            "high": np.clip(high, -1.0, 1.0),
+            "p": p,
+        }
+    )
+
+
+def gaps(
+    rows: Rows,
+    by: Sequence[str] = (),
+    *,
+    reference: str | None = None,
+    bootstrap: Bootstrap = DEFAULT,
+) -> pd.DataFrame:
+    """Returns how far each country lies behind a reference region.
+
+    Args:
+        rows: See `frame`; the World is no country and is left out.
+        by: Groups to compare within, as in `score`; with none, all models count together.
+        reference: A region's name; None is the United States, or where no row is theirs the region
+            with the highest accuracy among those with at least `SMALL` rows.
+        bootstrap: How the interval is computed.
+
+    Returns:
+        One line per group and region, the largest gap first: the columns of `by`, region,
+        reference, n, accuracy, gap (accuracy of the reference minus that of the region), low, high.
+
+    Raises:
+        SettingsError: The reference is unknown, or no row is its; see `score` too.
+        RecordError: See `frame`.
+    """
+    data = frame(rows)
+    data = data[data["region"] != "World"].reset_index(drop=True)
+    if data.empty:
+        return pd.DataFrame(columns=[*by, "region", "reference", "n", "accuracy", "gap"])
+    present = set(data["region"])
+    if reference is None:
+        slug = "the_United_States"
+        if slug not in present:
+            overall = score(data, ["region"], bootstrap=Bootstrap(draws=0))
+            large = overall[~overall["small"]] if (~overall["small"]).any() else overall
+            slug = str(large.sort_values("accuracy", ascending=False)["region"].iloc[0])
+    else:
+        slug = _slug(reference)
+        if slug not in present:
+            raise SettingsError(
+                f"no row is of the reference region '{reference}', expected one of "
+                f"{', '.join(sorted(present))}" + nearest(reference, present)
+            )
+    groups, code = _groups(data, [*by, "region"])
+    outer = groups[list(by)].apply(tuple, axis=1) if by else pd.Series([()] * len(groups))
+    base = {key: at for at, key in outer[groups["region"] == slug].items()}
+    at = outer.map(base)
+    kept = at.notna().to_numpy()
+    to = at[kept].to_numpy(dtype=np.intp)
+    tally = _tally(data, code, len(groups))
+    samples = (
+        sample[to] - sample[kept]
+        for sample in _resamples(data["correct"], data["cluster"], code, len(groups), bootstrap)
+    )
+    accuracy = tally["accuracy"].to_numpy()
+    gap = accuracy[to] - accuracy[kept]
+    low, high = _plain(
+        gap,
+        _variance(samples, int(kept.sum())),
+        tally["events"].to_numpy()[kept],
+        bootstrap.level,
+    )
+    own = groups["region"][kept].to_numpy() == slug
+    return (
+        groups[kept]
+        .assign(
+            reference=slug,
+            n=tally["n"][kept],
+            accuracy=accuracy[kept],
+            gap=gap,
+            low=np.where(own, 0.0, np.clip(low, -1.0, 1.0)),
+            high=np.where(own, 0.0, np.clip(high, -1.0, 1.0)),
+        )
+        .sort_values([*by, "gap"], ascending=[True] * len(by) + [False], kind="stable")
+        .reset_index(drop=True)
+    )
+
+
+def english_native(
+    rows: Rows, by: Sequence[str] = ("model", "region"), *, bootstrap: Bootstrap = DEFAULT
+) -> pd.DataFrame:
+    """Returns how much better the same questions are answered in English than in the native tongue.
+
+    Only questions count that a model has a verdict for in both. The difference in accuracy is split
+    into what more refusals and what more wrong answers in the native language take away; as a
+    control it is computed again without the pairs in which an answer was cut off (`truncated`).
+
+    Args:
+        rows: See `frame`.
+        by: Groups, as in `score`, of what both rows of a pair have in common.
+        bootstrap: How the interval is computed.
+
+    Returns:
+        One line per group: the columns of `by`, n (pairs), english, native (accuracies), difference
+        (English minus native), low, high, p, by_refusal and by_wrong (the two parts, NaN where
+        refusals are not known), cut (pairs with a truncated answer), control (the difference
+        without them).
+
+    Raises:
+        SettingsError: See `score`.
+        RecordError: See `frame`.
+    """
+    data = frame(rows)
+    data = data[data["correct"].notna() & data["split"].isin(["english", "native"])]
+    answer, finish = _text(data, "model_answer"), _text(data, "finish")
+    data = data.assign(
+        cut=[truncated(*pair) for pair in zip(answer, finish, strict=True)],
+        refused=data["refusal"].where(data["correct"] == 0, 0.0 * data["refusal"]),
+    )
+    key = list(dict.fromkeys(["model", "item", "cluster", *by]))
+    columns = ["correct", "refused", "cut"]
+    halves = [
+        data[data["split"] == split].drop_duplicates(key)[[*key, *columns]]
+        for split in ("english", "native")
+    ]
+    pairs = halves[0].merge(halves[1], on=key, suffixes=("", "_native"))
+    groups, code = _groups(pairs, by)
+    count = len(groups)
+    change = pairs["correct"] - pairs["correct_native"]
+    table = _mean_differences(change, pairs["cluster"], code, count, bootstrap)
+    whole = ~(pairs["cut"].astype(bool) | pairs["cut_native"].astype(bool)).to_numpy()
+
+    def mean(values: pd.Series, kept: Any = slice(None)) -> Floats:
+        part = values[kept]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(
+                np.bincount(code[kept], weights=part.to_numpy(dtype=float), minlength=count)
+                / np.bincount(code[kept], minlength=count)
+            )
+
+    by_refusal = mean(pairs["refused_native"] - pairs["refused"])
+    return groups.assign(
+        n=table["n"],
+        english=mean(pairs["correct"]),
+        native=mean(pairs["correct_native"]),
+        difference=table["difference"],
+        low=table["low"],
+        high=table["high"],
+        p=table["p"],
+        by_refusal=by_refusal,
+        by_wrong=table["difference"] - by_refusal,
+        cut=np.bincount(code, weights=~whole, minlength=count).astype(int),
+        control=mean(change, whole),
+    )
+
+
+# Indicators
+
+
+def correlations(
+    rows: Rows, by: Sequence[str] = ("split",), *, bootstrap: Bootstrap = DEFAULT
+) -> pd.DataFrame:
+    """Correlates the accuracy in each country with its socioeconomic indicators of 2015.
+
+    A country's accuracy is the mean of the models' accuracies there, as in Table 3 of the paper;
+    Pearson's correlation takes the logarithm of GDP and population, as there. Countries are what is
+    resampled and permuted here.
+
+    Args:
+        rows: See `frame`; regions without indicators are left out.
+        by: Groups, as in `score`.
+        bootstrap: Of the interval (percentiles); ten times its draws are the permutations.
+
+    Returns:
+        One line per group, indicator and method: the columns of `by`, indicator, method (spearman,
+        pearson), log (whether of the logarithm), n (countries), value, low, high, p (two-sided, by
+        permutation). NaN with fewer than four countries.
+
+    Raises:
+        SettingsError: See `score`.
+        RecordError: See `frame`.
+    """
+    data = frame(rows)
+    known = data["region"].map(
+        lambda slug: slug in REGIONS and REGIONS[slug].indicators is not None
+    )
+    data = data[known.astype(bool)].reset_index(drop=True)
+    groups, _ = _groups(data, by)
+    per_model = data.groupby([*by, "region", "model"], sort=True)["correct"].mean()
+    mean = per_model.groupby(level=[*by, "region"]).mean().dropna().reset_index()
+    lines = []
+    for record in groups.to_dict("records"):
+        group = {str(name): value for name, value in record.items()}
+        part = mean
+        for name, value in group.items():
+            part = part[part[name] == value]
+        accuracy = part["correct"].to_numpy()
+        for indicator, log in INDICATORS.items():
+            values = np.array(
+                [float(getattr(REGIONS[slug].indicators, indicator)) for slug in part["region"]]
+            )
+            for method in ("spearman", "pearson"):
+                x = np.log(values) if log and method == "pearson" else values
+                lines.append(
+                    {
+                        **group,
+                        "indicator": indicator,
+                        "method": method,
+                        "log": log and method == "pearson",
+                        "n": len(part),
+                        **_correlation(x, accuracy, method == "spearman", bootstrap),
+                    }
+                )
+    return pd.DataFrame(lines)
+
+
+def _correlation(x: Floats, y: Floats, ranks: bool, bootstrap: Bootstrap) -> dict[str, float]:
+    """Returns a correlation, its interval and the p value of none at all."""
+    if len(x) < 4:
+        return {"value": np.nan, "low": np.nan, "high": np.nan, "p": np.nan}
+    random = np.random.default_rng(bootstrap.seed)
+
+    def along(a: Floats, b: Floats) -> Floats:
+        """The correlation of each row of `a` with that of `b`."""
+        if ranks:
+            a, b = (pd.DataFrame(v).rank(axis=1).to_numpy() for v in (a, b))
+        a = a - a.mean(axis=1, keepdims=True)
+        b = b - b.mean(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(
+                (a * b).sum(axis=1) / np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+            )
+
+    value = float(along(x[None], y[None])[0])
+    picked = random.integers(len(x), size=(bootstrap.draws, len(x)))
+    tail = (1 - bootstrap.level) / 2
+    low, high = np.nanquantile(along(x[picked], y[picked]), [tail, 1 - tail])
+    mixed = random.permuted(np.tile(y, (10 * bootstrap.draws, 1)), axis=1)
+    extreme = np.abs(along(np.broadcast_to(x, mixed.shape), mixed)) >= abs(value) - 1e-12
+    p = (1 + int(extreme.sum())) / (1 + len(mixed))
+    return {"value": value, "low": float(low), "high": float(high), "p": p}
+
+
+# The measured knowledge cutoff
+
+
+def cutoffs(rows: Rows, *, bootstrap: Bootstrap = DEFAULT) -> pd.DataFrame:
+    """Finds for each model the month from which on its accuracy is lower.
+
+    One change point: of all months with at least `SMALL` answers on both sides, the one that makes
+    a constant accuracy before it and a lower constant one from it on most likely. The interval
+    resamples events; p is how often shuffled events show as strong a break.
+
+    Args:
+        rows: See `frame`; rows without year or month are left out.
+        bootstrap: How interval (percentiles) and p are computed.
+
+    Returns:
+        One line per model: model, stated (published cutoff, as `YYYY-MM` or `YYYY`, else ""), n,
+        month (the first of lower accuracy, `YYYY-MM`, or "" where the data cannot tell), low, high
+        (months), before, after (accuracies), p, and note, which says why nothing can be told.
+
+    Raises:
+        SettingsError: No row says its model.
+        RecordError: See `frame`.
+    """
+    data = frame(rows)
+    models = [name for name in sorted(data["model"].unique()) if name]
+    if len(data) and not models:
+        raise SettingsError("cannot find cutoffs: no row says its model")
+    dated = (data["year"] + "-" + data["month"]).str.fullmatch(_MONTH) & data["correct"].notna()
+    data = data[dated.astype(bool)]
+    lines = []
+    for name in models:
+        known = find_model(name)
+        part = data[data["model"] == name]
+        lines.append(
+            {
+                "model": name,
+                "stated": (known.cutoff if known else None) or "",
+                "n": len(part),
+                **_break(part, bootstrap),
+            }
+        )
+    columns = ["model", "stated", "n", "month", "low", "high", "before", "after", "p", "note"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _break(data: pd.DataFrame, bootstrap: Bootstrap) -> dict[str, Any]:
+    """Returns the change point of one model's accuracy, the columns from `month` on."""
+    nothing: dict[str, Any] = {"month": "", "low": "", "high": ""}
+    nothing |= {"before": np.nan, "after": np.nan, "p": np.nan}
+    when = data["year"].astype(int).to_numpy() * 12 + data["month"].astype(int).to_numpy() - 1
+    if len(data) < 2 * SMALL:
+        return nothing | {"note": f"fewer than {2 * SMALL} answers with a month"}
+    start, span = int(when.min()), int(when.max() - when.min()) + 1
+    month = when - start
+    cluster, names = pd.factorize(data["cluster"])
+    right = data["correct"].to_numpy()
+    random = np.random.default_rng(bootstrap.seed)
+
+    def at(weight: Floats, month: Ints) -> tuple[int, float]:
+        size = np.bincount(month, weights=weight, minlength=span).astype(np.float64)
+        good = np.bincount(month, weights=weight * right, minlength=span).astype(np.float64)
+        return _change_point(good, size)
+
+    once = np.ones(len(data))
+    found, strength = at(once, month)
+    if found < 0:
+        return nothing | {"note": "accuracy is nowhere lower later on"}
+    resampled = [
+        at(
+            np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))[
+                cluster
+            ].astype(float),
+            month,
+        )[0]
+        for _ in range(bootstrap.draws)
+    ]
+    # Whole events change places, each keeping its answers together.
+    first = month[np.unique(cluster, return_index=True)[1]]
+    shuffled = [
+        at(once, random.permutation(first)[cluster])[1] for _ in range(bootstrap.draws // 4)
+    ]
+    p = (1 + sum(s >= strength for s in shuffled)) / (1 + len(shuffled))
+    tail = (1 - bootstrap.level) / 2
+    inside = [m for m in resampled if m >= 0] or [found]
+    low, high = (int(q) for q in np.quantile(inside, [tail, 1 - tail], method="nearest"))
+
+    def label(number: int) -> str:
+        return f"{(start + number) // 12}-{(start + number) % 12 + 1:02d}"
+
+    early = month < found
+    result = {
+        "month": label(found),
+        "low": label(low),
+        "high": label(high),
+        "before": float(right[early].mean()),
+        "after": float(right[~early].mean()),
+        "p": p,
+        "note": "",
+    }
+    if p > 1 - bootstrap.level:
+        return result | {"month": "", "note": "no break stronger than chance"}
+    if high - low > 36:
+        return result | {"month": "", "note": "the break lies anywhere in more than three years"}
+    return result
+
+
+def _change_point(right: Floats, size: Floats) -> tuple[int, float]:
+    """Returns the first month of lower accuracy, and the log likelihood that the break gains.
+
+    Args:
+        right: Number of right answers by month.
+        size: Number of answers by month.
+
+    Returns:
+        -1 and 0 where no month has `SMALL` answers on both sides and a lower accuracy from it on.
+    """
+
+    def likelihood(right: Any, size: Any) -> Any:
+        share = np.clip(right / np.maximum(size, 1.0), 1e-9, 1 - 1e-9)
+        return right * np.log(share) + (size - right) * np.log1p(-share)
+
+    before, n_before = np.cumsum(right)[:-1], np.cumsum(size)[:-1]
+    after, n_after = right.sum() - before, size.sum() - n_before
+    possible = (n_before >= SMALL) & (n_after >= SMALL)
+    possible &= before * n_after > after * n_before
+    if not possible.any():
+        return -1, 0.0
+    gain = likelihood(before, n_before) + likelihood(after, n_after)
+    gain = np.where(possible, gain - likelihood(right.sum(), size.sum()), -np.inf)
+    best = int(np.argmax(gain))
+    return best + 1, float(gain[best])
+
+
+# What the benchmark covers
+
+
+def coverage(questions: Rows) -> pd.DataFrame:
+    """Counts the questions of each region by period, English and native together (Table 1).
+
+    Args:
+        questions: Rows of questions, or of verdicts, in which each question counts once.
+
+    Returns:
+        One line per region in the order of `tiebe.regions.REGIONS`: region, language (native, by
+        name), a column per period that occurs, english, native and questions.
+    """
+    data = frame(questions, judged=False)
+    data = data.drop_duplicates(["region", "item", "split"])
+    periods = [
+        name
+        for name in [_period("0000"), *(n for _, n in PERIODS)]
+        if (data["period"] == name).any()
+    ]
+    order = {slug: number for number, slug in enumerate(REGIONS)}
+    regions = sorted(data["region"].unique(), key=lambda slug: (order.get(slug, len(order)), slug))
+    lines = []
+    for slug in regions:
+        part = data[data["region"] == slug]
+        native = REGIONS[slug].language if slug in REGIONS else None
+        lines.append(
+            {
+                "region": slug,
+                "language": native.name if native else "English",
+                **{name: int((part["period"] == name).sum()) for name in periods},
+                "english": int((part["split"] == "english").sum()),
+                "native": int((part["split"] == "native").sum()),
+                "questions": len(part),
+            }
+        )
+    return pd.DataFrame(lines)
