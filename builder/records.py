@@ -1,17 +1,14 @@
 """The builder's records, from a retrospective page to a candidate question."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tiebe.records import Drop, record_id
+from tiebe.records import Drop, event_id, record_id
 
 __all__ = ["Article", "Candidate", "Drop", "Event", "Page", "Precision", "Reference", "RegionYear"]
 
 Precision = Literal["day", "month", "none"]
-
-_PUNCTUATION = re.compile(r"[^\w]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +75,7 @@ class Event:
     @property
     def id(self) -> str:
         """From region, start and the casefolded text without punctuation."""
-        text = _PUNCTUATION.sub(" ", self.text.casefold()).strip()
-        return record_id(self.region, self.start, text)
+        return event_id(self.region, self.start, self.text)
 
 
 @dataclass(frozen=True, slots=True)

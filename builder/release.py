@@ -29,7 +29,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from builder.records import Article
 from tiebe.errors import RecordError, SettingsError
-from tiebe.load import stratified
+from tiebe.load import MINI, SCHEMA, stratified
 from tiebe.prompts import load_prompt
 from tiebe.records import COLUMNS, Question, to_row
 from tiebe.regions import LANGUAGES, REGIONS, Region
@@ -37,8 +37,6 @@ from tiebe.resources import folder as resource_folder
 
 __all__ = [
     "ARTICLES",
-    "MINI",
-    "QUESTIONS",
     "About",
     "Change",
     "Edition",
@@ -53,17 +51,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-MINI = 1000
-"""How many questions `mini` marks."""
-
-_NULLABLE = {"end_date", "archive_url", "article_id", "page_revision", "replaces"}
-_TYPES = {"page_revision": pa.int64(), "flags": pa.list_(pa.string()), "mini": pa.bool_()}
-
-QUESTIONS = pa.schema(
-    [pa.field(n, _TYPES.get(n, pa.string()), nullable=n in _NULLABLE) for n in COLUMNS]
-)
-"""The schema of every file under data/."""
 
 ARTICLES = pa.schema(
     [
@@ -403,7 +390,7 @@ def _write_tables(
 
     for (region, split), spooled in sorted(rows.items()):
         path = part / "data" / region / f"{split}.parquet"
-        written = _write(path, stamped(spooled), QUESTIONS)
+        written = _write(path, stamped(spooled), SCHEMA)
         for config in ("all", region):
             before = infos[config].get(split, _Written(0, 0, 0))
             infos[config][split] = before + written
@@ -486,7 +473,7 @@ def _card_data(statistics: Statistics, infos: _Infos) -> DatasetCardData:
         if statistics.total(region.slug, "native")
     }
     features = {
-        config: Features.from_arrow_schema(ARTICLES if config == "articles" else QUESTIONS)
+        config: Features.from_arrow_schema(ARTICLES if config == "articles" else SCHEMA)
         for config in infos
     }
     return DatasetCardData(

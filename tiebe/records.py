@@ -6,6 +6,7 @@ and the ids of its parents, so that a verdict leads back to the question, the ar
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "Question",
     "Verdict",
     "canonical",
+    "event_id",
     "from_row",
     "read_rows",
     "record_id",
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_PUNCTUATION = re.compile(r"[^\w]+")
 
 
 def canonical(value: Any) -> bytes:
@@ -41,6 +45,11 @@ def canonical(value: Any) -> bytes:
 def record_id(*key: str | int | None) -> str:
     """Returns the first 16 hex digits of the sha256 of a natural key."""
     return hashlib.sha256(canonical(key)).hexdigest()[:16]
+
+
+def event_id(region: str, start: str | None, text: str) -> str:
+    """Returns the id of an event: of its region, start and casefolded text without punctuation."""
+    return record_id(region, start, _PUNCTUATION.sub(" ", text.casefold()).strip())
 
 
 @dataclass(frozen=True, slots=True)

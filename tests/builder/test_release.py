@@ -13,7 +13,6 @@ from huggingface_hub import DatasetCard
 from builder.records import Article, Event
 from builder.release import (
     ARTICLES,
-    QUESTIONS,
     About,
     Change,
     Edition,
@@ -26,7 +25,7 @@ from builder.release import (
     write_release,
 )
 from tiebe.errors import RecordError, SettingsError
-from tiebe.load import stratified
+from tiebe.load import SCHEMA, stratified
 from tiebe.records import COLUMNS, Question, record_id
 from tiebe.regions import REGIONS
 
@@ -170,7 +169,7 @@ def test_one_schema_everywhere(tmp_path: Path) -> None:
     folder = tmp_path / "release"
     write_release(folder, *make(3), Edition("2025.04"))
     for path in folder.glob("data/*/*.parquet"):
-        assert pq.read_schema(path).equals(QUESTIONS)
+        assert pq.read_schema(path).equals(SCHEMA)
     for path in folder.glob("articles/*.parquet"):
         assert pq.read_schema(path).equals(ARTICLES)
 
