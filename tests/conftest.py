@@ -1,5 +1,6 @@
 """Fixtures for all tests: loopback only, own cache folders, the shared test data."""
 
+import json
 import os
 import socket
 import tempfile
@@ -26,6 +27,22 @@ def shared() -> Path:
             f"needs the shared test data, and there is no folder {SHARED.name}/ beside the checkout"
         )
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def upstream_folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of 2025, rebuilt in upstream's layout."""
+    import pandas as pd
+
+    folder = tmp_path_factory.mktemp("upstream")
+    table = pd.read_parquet(shared / "upstream/qa.parquet").sort_values("row")
+    for (region, language), rows in table.groupby(["region", "language"]):
+        path = folder / "data" / ("english" if language == "english" else "translated")
+        path.mkdir(parents=True, exist_ok=True)
+        columns = ["year", "month", "event_desc", "text", "question", "answer"]
+        records = [row | {"region": region} for row in rows[columns].to_dict("records")]
+        (path / f"{region}.json").write_text(json.dumps(records, ensure_ascii=False), "utf-8")
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -138,18 +138,25 @@ def load_tiebe(
         query = replace(query, mini=True)
     elif sample:
         query = replace(query, ids=_draw(release, parts, query, sample))
+    features = Features.from_arrow_schema(SCHEMA.append(_TEXT) if text else SCHEMA)
     if streaming:
         next(_tables(release, parts[0], ["version"]), None)  # a wrong release is told at once
-        schema = SCHEMA.append(_TEXT) if text else SCHEMA
         return IterableDataset.from_generator(
             _stream,
-            features=Features.from_arrow_schema(schema),
+            features=features,
             gen_kwargs={"release": release, "query": query, "text": text, "parts": parts},
         )
     with ThreadPoolExecutor(4) as pool:
-        tables = pool.map(lambda part: pa.concat_tables(_wanted(release, part, query, text)), parts)
-        table = pa.concat_tables(tables)
-    key = canonical([release.name, release.commit, parts, text, repr(query), table.num_rows])
+        tables = list(
+            pool.map(lambda part: pa.concat_tables(_wanted(release, part, query, text)), parts)
+        )
+    table = pa.concat_tables(tables)
+    if len(versions := pc.unique(table["version"]).to_pylist()) > 1:
+        raise VersionError(
+            f"{release.name} is a mixture: its files are of {' and '.join(sorted(versions))}"
+        )
+    table = table.cast(features.arrow_schema) if len(table) else features.arrow_schema.empty_table()
+    key = canonical([release.name, release.commit, parts, text, repr(query), len(table)])
     return Dataset(table, fingerprint=hashlib.sha256(key).hexdigest()[:16])
 
 

@@ -184,7 +184,9 @@ def questions(
         )
         result.append((row, old.text))
         if native is not None:
-            result.append((_translated(row, native[i], known.language_code if known else ""), ""))
+            result.append(
+                (_translated(row, native[i], known.language_code if known else ""), old.text)
+            )
     return result
 
 
