@@ -253,7 +253,7 @@ def test_upstreams_layout(tmp_path: Path) -> None:
     assert len(load_tiebe(source=source, sample="mini", region="Canada")) == 3
     assert len(load_tiebe(source=source, sample=2, years=2019, after="2019-04")) == 2
     assert rows(load_tiebe(source=source, streaming=True)) == rows(english)
-    with pytest.raises(VersionError, match=r"bear no version, not 2025\.04"):
+    with pytest.raises(VersionError, match=r"rows bear no version: not 2025\.04"):
         load_tiebe(source=source, version="2025.04")
     with pytest.raises(SettingsError, match="does not tell when"):
         load_tiebe(source=source, since="2025.03")
