@@ -240,16 +240,21 @@ def test_a_template_that_fails_or_breaks_out_is_told(tmp_path: Path, text: str) 
         load_prompt("judge", own).render(question="q", expected="e", candidate="c")
 
 
-@pytest.mark.parametrize("name", ["answer", "judge"])
-def test_every_language_has_its_native_form(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "version"), [(n, v) for n in ("answer", "judge") for v in versions(n)]
+)
+def test_every_language_has_its_native_form(name: str, version: str) -> None:
+    english = load_prompt(name, version)
+    assert load_prompt(name, version, language="en") == english
     for code in LANGUAGES.keys() - {"en"}:
-        prompt = load_prompt(name, "paper", language=code)
-        assert prompt.id == f"{name}@paper.{code}"
+        prompt = load_prompt(name, version, language=code)
+        assert prompt.id == f"{name}@{version}.{code}"
         assert prompt.meta["language"] == code
-        english = load_prompt(name, "paper")
+        assert prompt.schema == english.schema
         assert prompt.labels.keys() == english.labels.keys()
-        assert prompt.labels != english.labels
-    assert load_prompt(name, "paper", language="en") == load_prompt(name, "paper")
+        assert not prompt.labels or prompt.labels != english.labels
+        rules = [text.count("\n  - ") for text in (prompt.text, english.text)]
+        assert rules[0] == rules[1]
 
 
 def test_native_answer_prompts_name_the_region_in_their_language() -> None:
