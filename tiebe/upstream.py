@@ -156,13 +156,14 @@ def questions(
             ) from error
         event = event_id(region, dated.start, dated.text)
         member = record_id(event, old.question)
+        source = _source(old.text)
         seen[member] += 1
         if seen[member] > 1:  # every row stays, so a twin needs an id of its own
             member = record_id(event, old.question, seen[member])
         row = Question(
             id=member,
             event_id=event,
-            article_id=_article_id(event, old.text),
+            article_id=record_id(event, source) if source else None,
             region=region,
             language="en",
             year=dated.start[:4],
@@ -172,7 +173,7 @@ def questions(
             event_desc=dated.text,
             question=old.question,
             answer=old.answer,
-            source_url="",
+            source_url=source,
             archive_url=None,
             source_title="",
             page_title=known.page_title(year) if known else "",
@@ -200,8 +201,7 @@ def _translated(row: Question, old: OldRow, language: str) -> Question:
     )
 
 
-def _article_id(event: str, text: str) -> str | None:
-    """Returns the id of an article whose URL is not known: its text stands for it."""
-    if not text.strip():
-        return None
-    return record_id(event, "sha256:" + hashlib.sha256(text.encode()).hexdigest())
+def _source(text: str) -> str:
+    """Returns what stands for the URL of a document, which is not known: the digest of its text."""
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"urn:sha256:{digest}" if text.strip() else ""
