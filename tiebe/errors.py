@@ -6,7 +6,7 @@ TiebeError
 ├ PromptError(ValueError)     a prompt that cannot be found, parsed or filled in
 ├ RecordError(ValueError)     file:line: field
 ├ VersionError(LookupError)   a release that is not the one asked for
-├ FetchError(OSError)         .url .status
+├ FetchError(OSError)         .url .status .reason
 ├ ModelError                  .model .fatal: the provider failed after retries; fatal stops the run
 │ └ ReplyError(ValueError)    .reply: not in the asked form
 └ PublishError(OSError)       a release that could not be put on the Hub
@@ -54,12 +54,15 @@ class VersionError(TiebeError, LookupError):
 
 
 class FetchError(TiebeError, OSError):
-    """A document could not be fetched."""
+    """A document could not be fetched; `reason` is a code such as `not_found`."""
 
-    def __init__(self, message: str, *, url: str, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, url: str, status: int | None = None, reason: str = "fetch_failed"
+    ) -> None:
         super().__init__(message)
         self.url = url
         self.status = status
+        self.reason = reason
 
 
 class ModelError(TiebeError):

@@ -1,0 +1,1007 @@
+"""Fetches strangers' documents: politely, once, within limits, from public addresses only.
+
+One request is one entry of the cache, written before the next request starts: a run that was killed
+asks nothing again that was answered, failures and tries included. Politeness, cache and robots.txt
+go by the URL as cited, wherever `WebSettings.rewrite` sends the request in a test.
+
+Proxies, netrc and cookies are not used: through a proxy the address that is connected to could not
+be checked, and nothing of the operator's shall reach a stranger.
+"""
+
+import contextlib
+import email.utils
+import functools
+import gzip
+import hashlib
+import http.client
+import io
+import ipaddress
+import json
+import logging
+import os
+import re
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+from urllib.parse import quote, urljoin, urlsplit
+
+import requests
+import urllib3
+from protego import Protego
+from requests.adapters import HTTPAdapter
+from requests.cookies import RequestsCookieJar
+
+from tiebe.engine import Wait
+from tiebe.errors import FetchError, RecordError, SettingsError
+from tiebe.records import from_row, to_row
+
+__all__ = ["Fetched", "Web", "WebSettings", "cache_folder", "canonical_url", "decode", "is_public"]
+
+log = logging.getLogger(__name__)
+
+DAY = 86400.0
+CONNECT_SECONDS = 10.0
+CHUNK = 65536
+LONGEST_URL = 4096
+ROBOTS_BYTES = 500_000  # RFC 9309: at least 500 KiB of a robots.txt are read
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# The Wayback Machine's index and replay are an API with limits of its own (`WebSettings.delays`).
+NO_ROBOTS = frozenset({"web.archive.org"})
+
+# How often what may pass is tried; a failure that is not here is final at once.
+PASSING = {"rate_limited": 4, "server_error": 4, "timeout": 2, "unreachable": 2, "cut_off": 2}
+# How many days a final failure is believed.
+BELIEVED = {"dns": 1, "private_address": 1, "tls": 7, **dict.fromkeys(PASSING, 1)}
+# A robots.txt that cannot be had for these reasons allows everything (RFC 9309, 2.3.1.3).
+NO_RULES = frozenset(
+    {"not_found", "forbidden", "http_error", "redirect_loop", "content_type", "empty", "bad_url"}
+)
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """The `[web]` table of run.toml.
+
+    Attributes:
+        delay: Seconds between the starts of two requests to a host; a longer Crawl-delay wins.
+        workers: Threads that fetch and read.
+        archive: `fallback` looks for archived copies of what is not live; `off` postpones that.
+        allow_private: Whether loopback and private addresses may be asked, as tests need.
+        rewrite: Where requests are sent instead, with `{url}` for the quoted URL: a test server.
+        refresh: ISO date or time; what was fetched earlier is asked for again, conditionally.
+        contact: How a host reaches the operator, told in the User-Agent.
+        deadline: Seconds for one request, from the connection to the last byte.
+        max_bytes: The largest document, after decompression.
+        max_redirects: The longest chain of redirects.
+        backoff: Seconds before the second try; doubled for each further one, up to a minute.
+        longest_wait: Seconds; a host that wants a longer Retry-After is given up.
+        delays: Seconds by host, or by host and path, that replace `delay`. The defaults keep to
+            what the Wayback Machine allows (0.4 lookups and 8 replays a second).
+
+    Raises:
+        SettingsError: A value cannot be used.
+    """
+
+    delay: float = 1.0
+    workers: int = 16
+    archive: Literal["fallback", "off"] = "fallback"
+    allow_private: bool = False
+    rewrite: str = ""
+    refresh: str = ""
+    contact: str = ""
+    deadline: float = 30.0
+    max_bytes: int = 10_000_000
+    max_redirects: int = 8
+    backoff: float = 1.0
+    longest_wait: float = 3600.0
+    delays: Mapping[str, float] = field(
+        default_factory=lambda: {"web.archive.org/cdx/": 2.75, "web.archive.org/web/": 0.2}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("delay", "backoff", "longest_wait", "max_redirects"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"[web] {name} = {getattr(self, name)}: expected 0 or more")
+        for name in ("workers", "deadline", "max_bytes"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"[web] {name} = {getattr(self, name)}: expected more than 0")
+        if self.archive not in ("fallback", "off"):
+            raise SettingsError(f"[web] archive = '{self.archive}': expected 'fallback' or 'off'")
+        if self.rewrite and not ("{url}" in self.rewrite and _is_http(self.rewrite)):
+            raise SettingsError(
+                f"[web] rewrite = '{self.rewrite}': expected 'http://HOST:PORT/?url={{url}}'"
+            )
+        if not self.contact.isprintable() or not self.contact.isascii():
+            raise SettingsError(f"[web] contact = {self.contact!r}: expected printable ASCII")
+        try:
+            self.refreshed()
+        except ValueError as error:
+            raise SettingsError(
+                f"[web] refresh = '{self.refresh}': expected a date, 2026-11-29"
+            ) from error
+
+    def refreshed(self) -> float:
+        """Returns the time before which a copy is stale, in seconds of the epoch; 0 for never."""
+        if not self.refresh:
+            return 0.0
+        moment = datetime.fromisoformat(self.refresh)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+    def owner(self, url: str) -> str:
+        """Returns the queue that a canonical URL waits in: its host, or a key of `delays`."""
+        parts = urlsplit(url)
+        place = f"{parts.hostname or ''}{parts.path}"
+        keys = [key for key in self.delays if place == key or place.startswith(_prefix(key))]
+        return max(keys, key=len, default=parts.hostname or "")
+
+    def pause(self, owner: str) -> float:
+        """Returns the seconds between two requests of a queue, robots.txt aside."""
+        return self.delays.get(owner, self.delay)
+
+
+def _prefix(key: str) -> str:
+    return key if key.endswith("/") else key + "/"
+
+
+def _is_http(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A document as it was had."""
+
+    url: str
+    """As asked for, in canonical form."""
+    final_url: str
+    """After redirects."""
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case; cookies and overlong values left out."""
+    body: bytes
+    """Decompressed."""
+    retrieved: str
+    """ISO 8601, UTC."""
+    sha256: str
+    """Of the body, in hex."""
+
+    @property
+    def is_pdf(self) -> bool:
+        """Whether the body is a PDF, whatever its headers say."""
+        return _is_pdf(self.body)
+
+    def text(self, encodings: Iterable[str] = ()) -> str:
+        """Returns the body as text; `encodings` are those of the region's language."""
+        return decode(self.body, self.headers.get("content-type", ""), encodings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What one request to one URL came to; an entry of the cache's index."""
+
+    url: str
+    at: float = 0.0
+    """Of the answer, in seconds of the epoch."""
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sha256: str | None = None
+    reason: str | None = None
+    """Why there is no document; None for a document and for a redirect."""
+    detail: str = ""
+    tries: int = 0
+    """Tries that failed since `at`, when another one is due."""
+    due: float = 0.0
+    """When that is, in seconds of the epoch."""
+
+    @property
+    def answered(self) -> bool:
+        return self.at > 0
+
+    @property
+    def location(self) -> str | None:
+        """Where a redirect leads; header bytes that are UTF-8 are read as such."""
+        if self.status not in REDIRECTS or "location" not in self.headers:
+            return None
+        given = self.headers["location"]
+        try:
+            return given.encode("latin-1").decode("utf-8")
+        except UnicodeError:
+            return given
+
+
+class Web:
+    """Gets documents from the web or from the cache; safe to share between threads.
+
+    One request at a time goes to a host, and the next not before its delay has passed. A robots.txt
+    is asked for right before a host's first document and obeyed. Two processes know nothing of each
+    other's pauses: run one at a time.
+
+    Args:
+        settings: Delays, limits and what else run.toml says.
+        cache: The folder of fetched documents; None for `cache_folder()`.
+    """
+
+    def __init__(self, settings: WebSettings, *, cache: Path | None = None) -> None:
+        self.settings = settings
+        self._cache = _Cache(cache or cache_folder())
+        self._lock = threading.Lock()
+        self._lanes: dict[str, _Lane] = {}
+        self._parsed = functools.lru_cache(maxsize=1024)(self._parse_robots)
+        contact = f"; {settings.contact}" if settings.contact else ""
+        home = "https://github.com/TimelyEventsBenchmark/TiEBe"
+        self._session = _Session()
+        self._session.trust_env = False
+        self._session.cookies = _NoCookies()
+        self._session.headers = requests.structures.CaseInsensitiveDict(
+            {
+                "User-Agent": f"TiEBe/{version('tiebe')} (+{home}{contact})",
+                "Accept": "text/html,application/xhtml+xml,application/pdf;q=0.8,*/*;q=0.5",
+                "Accept-Encoding": "gzip, deflate",
+            }
+        )
+        # A test server is the operator's own choice; the cited hosts are checked all the same.
+        opened = settings.allow_private or bool(settings.rewrite)
+        adapter = _Adapter(settings.workers, allow_private=opened)
+        self._session.mount("http://", adapter)
+        self._session.mount("https://", adapter)
+
+    def get(self, url: str, *, block: bool = False) -> Fetched:
+        """Returns the document at `url`, from the cache when it is there.
+
+        Args:
+            url: As cited; http or https.
+            block: Whether to sleep until the host may be asked, outside of an engine.
+
+        Raises:
+            FetchError: It cannot be had. `reason` is bad_url, private_address, robots,
+                robots_unavailable, dns, unreachable, tls, timeout, cut_off, rate_limited,
+                server_error, not_found, forbidden, http_error, redirect_loop, content_type,
+                too_large, bad_encoding or empty.
+            Wait: The host may not be asked now. Calling again later goes on where this stopped.
+        """
+        while True:
+            try:
+                return self._get(url)
+            except Wait as wait:
+                if not block:
+                    raise
+                time.sleep(wait.seconds)
+
+    def hours(self, urls: Iterable[str]) -> dict[str, float]:
+        """Returns the hours that the politeness to each host will take, longest first.
+
+        Args:
+            urls: What is to be fetched; what the cache has counts for nothing, nor does what is no
+                URL. Hosts work side by side, so the run takes as long as the first entry at least.
+        """
+        hours: dict[str, float] = {}
+        for url in dict.fromkeys(urls):
+            with contextlib.suppress(FetchError):
+                url = canonical_url(url)
+                known = self._known(url)
+                if known is None or known.tries or not self._fresh(known, None):
+                    owner = self.settings.owner(url)
+                    pause = self.settings.pause(owner)
+                    if rules := self._known_rules(url):
+                        pause = max(pause, _crawl_delay(rules))
+                    hours[owner] = hours.get(owner, 0.0) + pause / 3600
+        return dict(sorted(hours.items(), key=lambda item: (-item[1], item[0])))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._session.close()
+
+    def __enter__(self) -> "Web":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _get(self, url: str) -> Fetched:
+        first = canonical_url(url)
+        while True:
+            last = self._follow(first, robots=True)
+            assert last.sha256 is not None and last.status is not None
+            body = self._cache.body(last.sha256)
+            if body is not None:
+                break
+            self._cache.forget(last.url)  # damaged on disk: have it again
+        when = datetime.fromtimestamp(last.at, UTC).isoformat(timespec="seconds")
+        return Fetched(first, last.url, last.status, last.headers, body, when, last.sha256)
+
+    def _follow(self, first: str, *, robots: bool) -> _Exchange:
+        """The exchange at the end of a chain of redirects: one that has a document."""
+        hops = [first]
+        while True:
+            exchange = self._exchange(hops[-1], robots=robots)
+            if exchange.reason is not None:
+                at = "" if len(hops) == 1 else f", redirected to {hops[-1][:200]}"
+                _fail(first, exchange.reason, exchange.detail + at, exchange.status)
+            if exchange.location is None:
+                return exchange
+            try:
+                target = canonical_url(urljoin(hops[-1], exchange.location))
+            except (FetchError, ValueError) as error:
+                raise _error(first, "bad_url", f"redirected to no URL: {error}") from error
+            if target in hops or len(hops) > self.settings.max_redirects:
+                _fail(first, "redirect_loop", f"{len(hops)} redirects", exchange.status)
+            hops.append(target)
+
+    def _exchange(self, url: str, *, robots: bool) -> _Exchange:
+        """What a request to `url` comes to: known already, or asked for now."""
+        max_age = None if robots else DAY  # RFC 9309: a robots.txt is believed for a day
+        known = self._known(url)
+        if known is not None and not known.tries and self._fresh(known, max_age):
+            return known
+        host = urlsplit(url).hostname or ""
+        if not self.settings.allow_private and not _may_be_public(host):
+            return _Exchange(url, reason="private_address", detail=host)
+        owner = self.settings.owner(url)
+        pause = 0.0  # after robots.txt the document may follow at once
+        if robots:
+            pause = self.settings.pause(owner)
+            if host not in NO_ROBOTS:
+                rules = self._rules(url)
+                if rules is not None and not rules.can_fetch(url, "TiEBe"):
+                    return _Exchange(url, reason="robots", detail="robots.txt does not allow it")
+                pause = max(pause, _crawl_delay(rules))
+                if pause > self.settings.longest_wait:
+                    wish = f"robots.txt asks for a pause of {pause:g} s"
+                    return _Exchange(url, reason="robots", detail=wish)
+        if known is not None and known.tries and (left := known.due - time.time()) > 0:
+            raise Wait(left, owner=owner)
+        with self._turn(owner, pause) as lane:
+            known = self._known(url)  # another thread may have been here
+            if known is not None and not known.tries and self._fresh(known, max_age):
+                return known
+            asked, wait = self._try(url, known)
+            self._cache.put(asked)
+            if wait is not None:
+                lane.free = max(lane.free, time.monotonic() + wait)
+        if asked.tries:
+            raise Wait(asked.due - time.time(), owner=owner)
+        return asked
+
+    def _known(self, url: str) -> _Exchange | None:
+        known = self._cache.get(url)
+        if known is not None and known.sha256 and not self._cache.has(known.sha256):
+            return None
+        return known
+
+    def _fresh(self, known: _Exchange, max_age: float | None) -> bool:
+        """Whether what is known need not be asked for again."""
+        if not known.answered:
+            return False
+        age = time.time() - known.at
+        if known.reason is not None:
+            return age < DAY * BELIEVED.get(known.reason, 30)
+        if max_age is not None and age > max_age:
+            return False
+        return known.at >= self.settings.refreshed()
+
+    def _rules(self, url: str) -> Protego | None:
+        """The robots.txt for a URL; None when there is none. Refuses where it cannot be had."""
+        try:
+            last = self._follow(_robots_url(url), robots=False)
+        except FetchError as error:
+            if error.reason in NO_RULES:
+                return None
+            if error.reason in ("server_error", "rate_limited", "too_large", "bad_encoding"):
+                reason = "robots_unavailable"  # RFC 9309, 2.3.1.4: then nothing is allowed
+            else:
+                reason = error.reason  # the host itself cannot be had
+            raise _error(url, reason, f"robots.txt: {error}", error.status) from error
+        return self._parsed(last.sha256)
+
+    def _known_rules(self, url: str) -> Protego | None:
+        """The robots.txt for a URL if it was fetched before."""
+        known = self._known(_robots_url(url))
+        return self._parsed(known.sha256) if known is not None and known.sha256 else None
+
+    def _parse_robots(self, sha256: str) -> Protego:
+        body = self._cache.body(sha256) or b""
+        return Protego.parse(body[:ROBOTS_BYTES].decode("utf-8", "replace"))
+
+    @contextlib.contextmanager
+    def _turn(self, owner: str, pause: float) -> Iterator["_Lane"]:
+        """Holds a host for one request, or raises Wait when it is not to be asked now."""
+        with self._lock:
+            lane = self._lanes.setdefault(owner, _Lane())
+            now = time.monotonic()
+            left = max(lane.free - now, 0.05 if lane.busy else 0.0)
+            if left > 0:
+                raise Wait(left, owner=owner)
+            lane.busy, lane.free = True, now + pause
+        try:
+            yield lane
+        finally:
+            with self._lock:
+                lane.busy = False
+
+    def _try(self, url: str, known: _Exchange | None) -> tuple[_Exchange, float | None]:
+        """One try: what is now known, and how long its host wants to be left alone."""
+        asked = self._ask(url, known)
+        reason = asked.reason
+        if reason is None or reason not in PASSING:
+            return asked, None
+        tries = 1 + (known.tries if known else 0)
+        wanted = _retry_after(asked.headers)
+        wait = min(self.settings.backoff * 2 ** (tries - 1), 60.0) if wanted is None else wanted
+        hold = wait if reason == "rate_limited" or wanted is not None else None
+        if tries < PASSING[reason] and wait <= self.settings.longest_wait:
+            before = known or _Exchange(url)
+            return replace(before, tries=tries, due=time.time() + wait), hold
+        if known is not None and known.sha256:
+            log.warning("%s: %s; the earlier copy is kept", url, asked.detail)
+            return replace(known, at=asked.at, tries=0, due=0.0), hold
+        return asked, min(hold, self.settings.longest_wait) if hold is not None else None
+
+    def _ask(self, url: str, known: _Exchange | None) -> _Exchange:
+        """One request. A stranger's fault is a reason, never an exception."""
+        conditions = {}
+        if known is not None and known.sha256:
+            for ours, theirs in (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified")):
+                if theirs in known.headers:
+                    conditions[ours] = known.headers[theirs]
+        rewrite = self.settings.rewrite
+        target = rewrite.replace("{url}", quote(url, safe="")) if rewrite else url
+        deadline = self.settings.deadline
+        limits = urllib3.Timeout(total=deadline, connect=min(CONNECT_SECONDS, deadline))
+        start = time.monotonic()
+        status: int | None = None
+        headers: Mapping[str, str] = {}
+        try:
+            with self._session.get(
+                target,
+                headers=conditions,
+                stream=True,
+                allow_redirects=False,
+                timeout=limits,  # type: ignore[arg-type]  # what requests hands to urllib3 as it is
+            ) as response:
+                status, headers = response.status_code, _kept(response.headers)
+                if status == 304 and known is not None and known.sha256:
+                    return replace(known, at=time.time(), tries=0, due=0.0)
+                answered = _Exchange(url, time.time(), status, headers)
+                if answered.location is not None:
+                    _finish(response)
+                    return answered
+                return replace(answered, sha256=self._cache.add(self._read(response)))
+        except _Unusable as error:
+            reason, detail = error.reason, error.detail
+        except requests.exceptions.SSLError as error:
+            reason, detail = "tls", str(error)
+        except requests.exceptions.ContentDecodingError as error:
+            reason, detail = "bad_encoding", str(error)
+        except requests.exceptions.InvalidURL as error:
+            reason, detail = "bad_url", str(error)
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            if time.monotonic() - start >= deadline:
+                reason, detail = "timeout", f"more than {deadline:g} s"
+            else:
+                reason, detail = "cut_off", f"{type(error).__name__}: {error}"
+        return _Exchange(url, time.time(), status, headers, None, reason, detail[:300])
+
+    def _read(self, response: requests.Response) -> bytes:
+        """The document of a response; stops reading as soon as it is none that is wanted."""
+        status = response.status_code
+        if reason := _refusal(status):
+            _finish(response)
+            raise _Unusable(reason, f"status {status}")
+        kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
+        if not _is_wanted(kind):
+            raise _Unusable("content_type", kind[:100])
+        limit = self.settings.max_bytes
+        if (response.raw.length_remaining or 0) > limit:
+            raise _Unusable("too_large", f"{response.raw.length_remaining:,} bytes announced")
+        body = bytearray()
+        for chunk in response.iter_content(CHUNK):
+            body += chunk
+            if len(body) > limit:
+                raise _Unusable("too_large", f"more than {limit:,} bytes")
+        data = bytes(body)
+        if data.startswith(b"\x1f\x8b"):  # replays give what was stored, without its header
+            data = _inflate(data, limit)
+        if not data.strip():
+            raise _Unusable("empty", "no content")
+        if _is_binary(data, response.headers.get("content-type", "")):
+            raise _Unusable("content_type", f"binary data as {kind or 'no type'}")
+        return data
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The queue of a host: whether it is being asked, and when it may be asked next."""
+
+    free: float = 0.0
+    """By the monotonic clock."""
+    busy: bool = False
+
+
+class _Unusable(Exception):
+    """What a stranger's server gave is not to be had or not to be used."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+def _error(url: str, reason: str, detail: str, status: int | None = None) -> FetchError:
+    message = f"cannot fetch {url[:200]}: {reason}"
+    if detail:
+        message += f" ({detail})"
+    return FetchError(message, url=url, status=status, reason=reason)
+
+
+def _fail(url: str, reason: str, detail: str, status: int | None = None) -> NoReturn:
+    raise _error(url, reason, detail, status)
+
+
+# --- URLs, headers, bodies -------------------------------------------------------------------
+
+
+def canonical_url(url: str) -> str:
+    """Returns the form of a URL under which it is fetched and cached.
+
+    Scheme and host in lower case and ASCII, no fragment, no password, no default port, other
+    characters quoted.
+
+    Raises:
+        FetchError: It is not http or https, has no host, or is no URL at all (`bad_url`).
+    """
+    url = url.strip()
+    if len(url) > LONGEST_URL or not re.match(r"https?://", url, re.IGNORECASE):
+        _fail(url, "bad_url", "expected http:// or https:// and at most 4,096 characters")
+    try:
+        parts = urllib3.util.parse_url(url)
+        prepared = requests.Request(
+            "GET", parts._replace(auth=None, fragment=None).url
+        ).prepare()  # quotes, and encodes the host, as the request will
+        parts = urllib3.util.parse_url(prepared.url or "")
+    except (ValueError, urllib3.exceptions.HTTPError, requests.RequestException) as error:
+        raise _error(url, "bad_url", str(error)[:200]) from error
+    host = (parts.host or "").rstrip(".")
+    if not host or max(map(len, host.split("."))) > 63:
+        _fail(url, "bad_url", "no host")
+    port = None if parts.port == {"http": 80, "https": 443}.get(parts.scheme or "") else parts.port
+    return parts._replace(host=host, port=port, fragment=None, path=parts.path or "/").url
+
+
+def _robots_url(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/robots.txt"
+
+
+def _crawl_delay(rules: Protego | None) -> float:
+    return float((rules and rules.crawl_delay("TiEBe")) or 0.0)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a host asks to be left alone: a number or a date in Retry-After."""
+    value = headers.get("retry-after", "").strip()
+    if value.isdecimal() and len(value) < 10:
+        return float(value)
+    try:
+        when = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, when.timestamp() - time.time())
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers worth keeping: no cookies, nothing huge."""
+    kept = {}
+    for name, value in headers.items():
+        name = name.lower()
+        longest = LONGEST_URL if name == "location" else 1000
+        if not name.startswith("set-cookie") and len(name) < 100 and len(value) <= longest:
+            kept[name] = value
+    return kept
+
+
+def _finish(response: requests.Response) -> None:
+    """Reads the rest of a short answer that is not wanted, so that the connection can go on."""
+    left = response.raw.length_remaining
+    if left is not None and left <= CHUNK:
+        response.raw.read(CHUNK, decode_content=False)
+
+
+def _refusal(status: int) -> str | None:
+    """The reason in a status; None when there is a document."""
+    if 200 <= status < 300:
+        return None
+    if status in (404, 410):
+        return "not_found"
+    if status in (401, 402, 403, 407, 451):
+        return "forbidden"
+    if status == 429:
+        return "rate_limited"
+    if status >= 500 or status in (408, 425):
+        return "server_error"
+    return "http_error"
+
+
+def _is_wanted(kind: str) -> bool:
+    """Whether a media type can hold a document; the body is looked at besides."""
+    return (
+        not kind
+        or kind.startswith("text/")
+        or kind.endswith(("/xml", "+xml", "/json", "+json", "/octet-stream", "pdf"))
+        or "/" not in kind
+    )
+
+
+def _is_pdf(body: bytes) -> bool:
+    return body[:1024].lstrip().startswith(b"%PDF-")
+
+
+def _is_binary(body: bytes, content_type: str) -> bool:
+    if _is_pdf(body) or body.startswith((b"\xff\xfe", b"\xfe\xff")) or "utf-16" in content_type:
+        return False
+    return b"\0" in body[:4096]
+
+
+def _inflate(data: bytes, limit: int) -> bytes:
+    """The content of gzip data that no header announced."""
+    inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        body = inflater.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise _Unusable("bad_encoding", f"gzip: {error}") from error
+    if len(body) > limit:
+        raise _Unusable("too_large", f"more than {limit:,} bytes")
+    return body
+
+
+_META = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_XML = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""", re.IGNORECASE)
+_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\0\0", "utf-32-le"),
+    (b"\0\0\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+_MARKUP = re.compile(r"<[^<>]*>")  # linear, whatever a stranger leaves unclosed
+_WORD = re.compile(r"[^\W\d_]+")
+_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
+_OTHER = re.compile(r"[\u0370-\u06ff]")  # Greek to Arabic: scripts that no Latin word is mixed with
+# What Cyrillic looks like in the other Cyrillic encoding: small and capital letters swapped.
+_CASE = re.compile(r"[а-яё][А-ЯЁ]|^[А-ЯЁ]{3,}$")
+
+
+def decode(body: bytes, content_type: str = "", encodings: Iterable[str] = ()) -> str:
+    """Returns a document's text.
+
+    A byte order mark decides, then valid UTF-8, then the charset of the header, that of the
+    document, those of the region's language, what the bytes look like. One that gives letters which
+    stand in no language's words is passed over: servers say iso-8859-1 when they do not know.
+
+    Args:
+        body: The document.
+        content_type: Its header.
+        encodings: What to expect by the region's language, likeliest first.
+    """
+    from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+
+    for mark, wide in _BOMS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(wide, "replace")
+    declared = []
+    if found := _CHARSET.search(content_type):
+        declared.append(found[1])
+    head = body[:8192]
+    declared += [
+        m[1].decode("ascii", "replace") for m in (_XML.search(head), _META.search(head)) if m
+    ]
+    names = [name for label in declared if (name := map_encoding_to_html5(label, False))]
+    for name in names:
+        in_pairs = name.startswith("utf-16") and b"\0" in body[:200]
+        if in_pairs or (name.startswith("iso2022") and b"\x1b" in body):
+            return body.decode(name, "replace")
+    text = body.decode("utf-8", "replace")
+    foreign = len(text) - len(text.encode("ascii", "ignore"))
+    if text.count("\ufffd") <= foreign / 10:
+        return text
+    hints = list(encodings)
+    looks = map_encoding_to_html5(detect_encoding(body) or "cp1252", False) or "cp1252"
+    expected = [looks] if looks in {map_encoding_to_html5(hint, True) for hint in hints} else []
+    if names[:1] == ["cp1252"]:
+        names = [*expected, *names]
+    best, least = text, 2.0
+    for name in dict.fromkeys([*names, *expected, *hints, looks, "cp1252"]):
+        if name == "utf-8":
+            continue
+        text = body.decode(name, "replace")
+        odd = _oddness(text)
+        if odd < 0.3 or (name == looks and name in names):
+            return text
+        if odd < least:
+            best, least = text, odd
+    return best
+
+
+def _oddness(text: str) -> float:
+    """How much of a text's foreign words look wrongly decoded, 0 to 1."""
+    sample = _MARKUP.sub(" ", text[:300_000])
+    words = [word for word in _WORD.findall(sample) if not word.isascii()][:2000]
+    if not words:
+        return 0.0 if "\ufffd" not in sample else 1.0
+    letters = sum(map(len, words))
+    latin = sum(len(word) for word in words if _LATIN.match(word) and not _OTHER.search(word))
+    plain = sum(c.isascii() for word in words for c in word)
+    soup = latin > letters / 2 and plain < 0.4 * latin
+    odd = sum(
+        bool((_LATIN.search(word) and _OTHER.search(word)) or _CASE.search(word)) for word in words
+    )
+    odd += sample.count("\ufffd") + sum("\x80" <= c <= "\x9f" for c in sample)
+    return 1.0 if soup else min(1.0, odd / len(words))
+
+
+# --- Addresses -------------------------------------------------------------------------------
+
+_NEVER = [
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # Azure's metadata, on a public address
+        "192.0.0.0/24",  # protocol assignments, Oracle's metadata among them
+        "192.88.99.0/24",  # relays from IPv6 to IPv4
+    )
+]
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def is_public(address: str) -> bool:
+    """Returns whether an IP address is one of the public internet's, whatever wraps it.
+
+    False for loopback, private, link-local, shared (CGNAT), multicast, reserved and metadata
+    addresses, and for IPv6 addresses that lead to such an IPv4 address.
+    """
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+        if ip in _NAT64:
+            inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+        if any(v4 is not None and not is_public(str(v4)) for v4 in inner):
+            return False
+        if ip.ipv4_mapped is not None:
+            return True
+    if ip.is_multicast or ip.is_reserved or ip.is_unspecified or not ip.is_global:
+        return ip in _NAT64 if isinstance(ip, ipaddress.IPv6Address) else False
+    if isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local:
+        return False
+    return not any(ip in network for network in _NEVER)
+
+
+def _may_be_public(host: str) -> bool:
+    """Whether a host can be a public one, before any lookup."""
+    bare = host.strip("[]")
+    try:
+        ipaddress.ip_address(bare.partition("%")[0])
+    except ValueError:
+        name = host.rstrip(".")
+        return "." in name and not name.endswith((".localhost", ".internal", ".local"))
+    return is_public(bare)
+
+
+def _addresses(
+    host: str, port: int, *, allow_private: bool
+) -> list[tuple[socket.AddressFamily, Any]]:
+    """The socket addresses of a host that may be connected to: (family, address)."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise _Unusable("dns", str(error)) from error
+    addresses: list[tuple[socket.AddressFamily, Any]] = [(row[0], row[4]) for row in found]
+    public = [a for a in addresses if allow_private or is_public(str(a[1][0]))]
+    if not public:
+        named = ", ".join(str(address[0]) for _, address in addresses[:3])
+        raise _Unusable("private_address", f"{host} is {named}")
+    return public[:4]
+
+
+# --- Transport: connects to the address that was checked, and ends a drip ---------------------
+
+
+class _Deadline(io.RawIOBase):
+    """A socket's bytes; the time left is shared by all reads."""
+
+    def __init__(self, sock: socket.socket, raw: Any) -> None:
+        self._sock = sock
+        self._raw = raw
+        seconds = sock.gettimeout()
+        self._end = None if seconds is None else time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._end is not None:
+            left = self._end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("no time left")
+            self._sock.settimeout(left)
+        count: int | None = self._raw.readinto(buffer)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    """Takes the socket's timeout for the whole response, headers included, not for each read."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_Deadline(sock, self.fp.detach()))
+
+
+class _Checked:
+    """What both connections share: one lookup, checked, and connected to just that."""
+
+    response_class: Any = _Response
+    _dns_host: str
+    port: int
+    timeout: Any
+    socket_options: Any
+
+    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.allow_private = allow_private
+
+    def _new_conn(self) -> socket.socket:
+        end = time.monotonic() + self.timeout
+        failure = ""
+        for family, address in _addresses(
+            self._dns_host, self.port, allow_private=self.allow_private
+        ):
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                for option in self.socket_options or ():
+                    sock.setsockopt(*option)
+                sock.settimeout(left)
+                sock.connect(address)
+            except OSError as error:
+                failure = str(error)
+                sock.close()
+            else:
+                return sock
+        raise _Unusable("unreachable", failure or "no time left to connect")
+
+
+class _Http(_Checked, urllib3.connection.HTTPConnection):
+    pass
+
+
+class _Https(_Checked, urllib3.connection.HTTPSConnection):
+    pass
+
+
+class _HttpPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
+class _Adapter(HTTPAdapter):
+    """Lets requests use the connections above."""
+
+    def __init__(self, workers: int, *, allow_private: bool) -> None:
+        self._allow_private = allow_private
+        super().__init__(pool_connections=4 * workers, pool_maxsize=workers)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {
+            "http": functools.partial(_HttpPool, allow_private=self._allow_private),
+            "https": functools.partial(_HttpsPool, allow_private=self._allow_private),
+        }
+
+
+class _Session(requests.Session):
+    """Leaves redirects to `Web`: requests would read a redirect's body, however long it is."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Sees no redirect."""
+
+
+class _NoCookies(RequestsCookieJar):
+    """Takes no cookie and sends none."""
+
+    def set_cookie(self, *args: Any, **kwargs: Any) -> None:
+        """Forgets it."""
+
+
+# --- Cache -----------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """Returns where fetched documents lie: TIEBE_CACHE, or the user's cache folder."""
+    import platformdirs
+
+    folder = os.environ.get("TIEBE_CACHE")
+    return Path(folder) if folder else platformdirs.user_cache_path("tiebe")
+
+
+class _Cache:
+    """Documents by their sha256, exchanges by their URL; every write is whole or not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._documents = folder / "documents"
+        self._index = folder / "index"
+
+    def get(self, url: str) -> _Exchange | None:
+        path = self._entry(url)
+        try:
+            entry = from_row(_Exchange, json.loads(path.read_bytes()), where=str(path))
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecordError) as error:
+            log.warning("%s: not an entry of the cache (%s); asked for again", path, error)
+            return None
+        return entry if entry.url == url else None
+
+    def put(self, exchange: _Exchange) -> None:
+        _write(self._entry(exchange.url), json.dumps(to_row(exchange)).encode())
+
+    def forget(self, url: str) -> None:
+        self._entry(url).unlink(missing_ok=True)
+
+    def add(self, body: bytes) -> str:
+        sha256 = hashlib.sha256(body).hexdigest()
+        if not self.has(sha256):
+            _write(self._document(sha256), gzip.compress(body, compresslevel=5, mtime=0))
+        return sha256
+
+    def has(self, sha256: str) -> bool:
+        return self._document(sha256).exists()
+
+    def body(self, sha256: str) -> bytes | None:
+        """The document; None, and gone, when the disk does not have it as it was."""
+        path = self._document(sha256)
+        try:
+            body = gzip.decompress(path.read_bytes())
+        except (OSError, EOFError, zlib.error) as error:
+            log.warning("%s: cannot be read (%s); asked for again", path, error)
+            body = b""
+        if hashlib.sha256(body).hexdigest() == sha256:
+            return body
+        path.unlink(missing_ok=True)
+        return None
+
+    def _entry(self, url: str) -> Path:
+        name = hashlib.sha256(url.encode()).hexdigest()
+        return self._index / name[:2] / f"{name}.json"
+
+    def _document(self, sha256: str) -> Path:
+        return self._documents / sha256[:2] / f"{sha256}.gz"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Puts a file in place as a whole, so that a kill leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
