@@ -380,7 +380,6 @@ def test_hostile_servers_end_within_their_limits(site, answer):
     )
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout)
-    print(result)
     assert {name: seen[0] for name, seen in result["seen"].items()} == HOSTILE
     # Two tries of a second each where a try may help, and the time to take in ten megabytes.
     assert max(seconds for _, seconds in result["seen"].values()) < 6
