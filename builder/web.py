@@ -21,6 +21,7 @@ import logging
 import os
 import re
 import socket
+import sqlite3
 import threading
 import time
 import zlib
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeGuard
 from urllib.parse import quote, urljoin, urlsplit
 
 import requests
@@ -39,10 +40,18 @@ from requests.adapters import HTTPAdapter
 from requests.cookies import RequestsCookieJar
 
 from tiebe.engine import Wait
-from tiebe.errors import FetchError, RecordError, SettingsError
+from tiebe.errors import FetchError, SettingsError, TiebeError
 from tiebe.records import from_row, to_row
 
-__all__ = ["Fetched", "Web", "WebSettings", "cache_folder", "canonical_url", "decode", "is_public"]
+__all__ = [
+    "Fetched",
+    "Web",
+    "WebSettings",
+    "cache_folder",
+    "canonical_url",
+    "decode",
+    "is_public",
+]
 
 log = logging.getLogger(__name__)
 
@@ -201,10 +210,6 @@ class _Exchange:
     """When that is, in seconds of the epoch."""
 
     @property
-    def answered(self) -> bool:
-        return self.at > 0
-
-    @property
     def location(self) -> str | None:
         """Where a redirect leads; header bytes that are UTF-8 are read as such."""
         if self.status not in REDIRECTS or "location" not in self.headers:
@@ -233,7 +238,7 @@ class Web:
         self._cache = _Cache(cache or cache_folder())
         self._lock = threading.Lock()
         self._lanes: dict[str, _Lane] = {}
-        self._parsed = functools.lru_cache(maxsize=1024)(self._parse_robots)
+        self._rules = functools.lru_cache(maxsize=1024)(self._find_rules)
         contact = f"; {settings.contact}" if settings.contact else ""
         home = "https://github.com/TimelyEventsBenchmark/TiEBe"
         self._session = _Session()
@@ -285,18 +290,19 @@ class Web:
         for url in dict.fromkeys(urls):
             with contextlib.suppress(FetchError):
                 url = canonical_url(url)
-                known = self._known(url)
-                if known is None or known.tries or not self._fresh(known, None):
+                if not self._is_final(self._known(url)):
                     owner = self.settings.owner(url)
                     pause = self.settings.pause(owner)
-                    if rules := self._known_rules(url):
-                        pause = max(pause, _crawl_delay(rules))
+                    robots = self._known(_robots_url(url))
+                    if robots is not None and robots.sha256:
+                        pause = max(pause, _crawl_delay(self._parse(robots)))
                     hours[owner] = hours.get(owner, 0.0) + pause / 3600
         return dict(sorted(hours.items(), key=lambda item: (-item[1], item[0])))
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections and the cache."""
         self._session.close()
+        self._cache.close()
 
     def __enter__(self) -> "Web":
         return self
@@ -309,10 +315,8 @@ class Web:
         while True:
             last = self._follow(first, robots=True)
             assert last.sha256 is not None and last.status is not None
-            body = self._cache.body(last.sha256)
-            if body is not None:
-                break
-            self._cache.forget(last.url)  # damaged on disk: have it again
+            if (body := self._cache.body(last.sha256)) is not None:
+                break  # otherwise it is damaged, gone by now, and had again
         when = datetime.fromtimestamp(last.at, UTC).isoformat(timespec="seconds")
         return Fetched(first, last.url, last.status, last.headers, body, when, last.sha256)
 
@@ -338,28 +342,24 @@ class Web:
         """What a request to `url` comes to: known already, or asked for now."""
         max_age = None if robots else DAY  # RFC 9309: a robots.txt is believed for a day
         known = self._known(url)
-        if known is not None and not known.tries and self._fresh(known, max_age):
+        if self._is_final(known, max_age):
             return known
         host = urlsplit(url).hostname or ""
         if not self.settings.allow_private and not _may_be_public(host):
             return _Exchange(url, reason="private_address", detail=host)
         owner = self.settings.owner(url)
-        pause = 0.0  # after robots.txt the document may follow at once
-        if robots:
-            pause = self.settings.pause(owner)
-            if host not in NO_ROBOTS:
-                rules = self._rules(url)
-                if rules is not None and not rules.can_fetch(url, "TiEBe"):
-                    return _Exchange(url, reason="robots", detail="robots.txt does not allow it")
-                pause = max(pause, _crawl_delay(rules))
-                if pause > self.settings.longest_wait:
-                    wish = f"robots.txt asks for a pause of {pause:g} s"
-                    return _Exchange(url, reason="robots", detail=wish)
+        with self._lock:
+            self._lane(owner)
+        try:
+            # After robots.txt a document may follow at once.
+            pause = self._leave(url, owner) if robots else 0.0
+        except _Unusable as error:
+            return _Exchange(url, reason=error.reason, detail=error.detail)
         if known is not None and known.tries and (left := known.due - time.time()) > 0:
             raise Wait(left, owner=owner)
         with self._turn(owner, pause) as lane:
             known = self._known(url)  # another thread may have been here
-            if known is not None and not known.tries and self._fresh(known, max_age):
+            if self._is_final(known, max_age):
                 return known
             asked, wait = self._try(url, known)
             self._cache.put(asked)
@@ -375,9 +375,11 @@ class Web:
             return None
         return known
 
-    def _fresh(self, known: _Exchange, max_age: float | None) -> bool:
+    def _is_final(
+        self, known: _Exchange | None, max_age: float | None = None
+    ) -> TypeGuard[_Exchange]:
         """Whether what is known need not be asked for again."""
-        if not known.answered:
+        if known is None or known.tries:
             return False
         age = time.time() - known.at
         if known.reason is not None:
@@ -386,44 +388,58 @@ class Web:
             return False
         return known.at >= self.settings.refreshed()
 
-    def _rules(self, url: str) -> Protego | None:
-        """The robots.txt for a URL; None when there is none. Refuses where it cannot be had."""
+    def _leave(self, url: str, owner: str) -> float:
+        """The pause that a request to `url` is to be followed by, if robots.txt allows it."""
+        pause = self.settings.pause(owner)
+        if urlsplit(url).hostname in NO_ROBOTS:
+            return pause
         try:
-            last = self._follow(_robots_url(url), robots=False)
+            rules = self._rules(_robots_url(url), int(time.time() // 3600))
+        except FetchError as error:
+            # RFC 9309, 2.3.1.4: without the rules of a host that is there nothing is allowed.
+            there = error.reason in ("server_error", "rate_limited", "too_large", "bad_encoding")
+            raise _Unusable("robots_unavailable" if there else error.reason, str(error)) from error
+        if rules is None:
+            return pause
+        if not rules.can_fetch(url, "TiEBe"):
+            raise _Unusable("robots", "robots.txt does not allow it")
+        pause = max(pause, _crawl_delay(rules))
+        if pause > self.settings.longest_wait:
+            raise _Unusable("robots", f"robots.txt asks for a pause of {pause:g} s")
+        return pause
+
+    def _find_rules(self, url: str, hour: int) -> Protego | None:
+        """The rules of the robots.txt at `url`; None when there is none. Kept for an hour."""
+        try:
+            return self._parse(self._follow(url, robots=False))
         except FetchError as error:
             if error.reason in NO_RULES:
                 return None
-            if error.reason in ("server_error", "rate_limited", "too_large", "bad_encoding"):
-                reason = "robots_unavailable"  # RFC 9309, 2.3.1.4: then nothing is allowed
-            else:
-                reason = error.reason  # the host itself cannot be had
-            raise _error(url, reason, f"robots.txt: {error}", error.status) from error
-        return self._parsed(last.sha256)
+            raise
 
-    def _known_rules(self, url: str) -> Protego | None:
-        """The robots.txt for a URL if it was fetched before."""
-        known = self._known(_robots_url(url))
-        return self._parsed(known.sha256) if known is not None and known.sha256 else None
-
-    def _parse_robots(self, sha256: str) -> Protego:
-        body = self._cache.body(sha256) or b""
+    def _parse(self, robots: _Exchange) -> Protego:
+        body = self._cache.body(robots.sha256 or "") or b""
         return Protego.parse(body[:ROBOTS_BYTES].decode("utf-8", "replace"))
 
     @contextlib.contextmanager
     def _turn(self, owner: str, pause: float) -> Iterator["_Lane"]:
         """Holds a host for one request, or raises Wait when it is not to be asked now."""
         with self._lock:
-            lane = self._lanes.setdefault(owner, _Lane())
-            now = time.monotonic()
-            left = max(lane.free - now, 0.05 if lane.busy else 0.0)
-            if left > 0:
-                raise Wait(left, owner=owner)
-            lane.busy, lane.free = True, now + pause
+            lane = self._lane(owner)
+            lane.busy, lane.free = True, time.monotonic() + pause
         try:
             yield lane
         finally:
             with self._lock:
                 lane.busy = False
+
+    def _lane(self, owner: str) -> "_Lane":
+        """The queue of a host that may be asked now, or Wait; the lock is held."""
+        lane = self._lanes.setdefault(owner, _Lane())
+        left = max(lane.free - time.monotonic(), 0.05 if lane.busy else 0.0)
+        if left > 0:
+            raise Wait(left, owner=owner)
+        return lane
 
     def _try(self, url: str, known: _Exchange | None) -> tuple[_Exchange, float | None]:
         """One try: what is now known, and how long its host wants to be left alone."""
@@ -561,17 +577,14 @@ def canonical_url(url: str) -> str:
         _fail(url, "bad_url", "expected http:// or https:// and at most 4,096 characters")
     try:
         parts = urllib3.util.parse_url(url)
-        prepared = requests.Request(
-            "GET", parts._replace(auth=None, fragment=None).url
-        ).prepare()  # quotes, and encodes the host, as the request will
-        parts = urllib3.util.parse_url(prepared.url or "")
-    except (ValueError, urllib3.exceptions.HTTPError, requests.RequestException) as error:
+    except (ValueError, urllib3.exceptions.HTTPError) as error:
         raise _error(url, "bad_url", str(error)[:200]) from error
     host = (parts.host or "").rstrip(".")
     if not host or max(map(len, host.split("."))) > 63:
         _fail(url, "bad_url", "no host")
     port = None if parts.port == {"http": 80, "https": 443}.get(parts.scheme or "") else parts.port
-    return parts._replace(host=host, port=port, fragment=None, path=parts.path or "/").url
+    parts = parts._replace(auth=None, host=host, port=port, fragment=None)
+    return parts._replace(path=parts.path or "/").url
 
 
 def _robots_url(url: str) -> str:
@@ -943,33 +956,46 @@ def cache_folder() -> Path:
 
 
 class _Cache:
-    """Documents by their sha256, exchanges by their URL; every write is whole or not there."""
+    """Documents as files named by their sha256, exchanges in an index by their URL."""
 
     def __init__(self, folder: Path) -> None:
-        self._documents = folder / "documents"
-        self._index = folder / "index"
+        self._folder = folder
+        self._lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._index = sqlite3.connect(
+            folder / "index.sqlite", timeout=60, isolation_level=None, check_same_thread=False
+        )
+        # Each write is a transaction that a kill of this process cannot undo.
+        self._query("pragma journal_mode = wal")
+        self._query("pragma synchronous = normal")
+        self._query("create table if not exists exchanges (url text primary key, row text)")
 
     def get(self, url: str) -> _Exchange | None:
-        path = self._entry(url)
-        try:
-            entry = from_row(_Exchange, json.loads(path.read_bytes()), where=str(path))
-        except FileNotFoundError:
-            return None
-        except (ValueError, RecordError) as error:
-            log.warning("%s: not an entry of the cache (%s); asked for again", path, error)
-            return None
-        return entry if entry.url == url else None
+        found = self._query("select row from exchanges where url = ?", url)
+        return from_row(_Exchange, json.loads(found[0][0])) if found else None
 
     def put(self, exchange: _Exchange) -> None:
-        _write(self._entry(exchange.url), json.dumps(to_row(exchange)).encode())
+        row = json.dumps(to_row(exchange))
+        self._query("insert or replace into exchanges values (?, ?)", exchange.url, row)
 
-    def forget(self, url: str) -> None:
-        self._entry(url).unlink(missing_ok=True)
+    def _query(self, sql: str, *values: str) -> list[Any]:
+        try:
+            with self._lock:
+                return self._index.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise TiebeError(
+                f"{self._folder / 'index.sqlite'}: {error}; "
+                "if it is damaged, delete it: documents are then fetched again as needed"
+            ) from error
 
     def add(self, body: bytes) -> str:
         sha256 = hashlib.sha256(body).hexdigest()
         if not self.has(sha256):
-            _write(self._document(sha256), gzip.compress(body, compresslevel=5, mtime=0))
+            path = self._document(sha256)
+            try:
+                _write(path, gzip.compress(body, compresslevel=5, mtime=0))
+            except OSError as error:
+                raise TiebeError(f"{path}: cannot be written: {error}") from error
         return sha256
 
     def has(self, sha256: str) -> bool:
@@ -988,20 +1014,23 @@ class _Cache:
         path.unlink(missing_ok=True)
         return None
 
-    def _entry(self, url: str) -> Path:
-        name = hashlib.sha256(url.encode()).hexdigest()
-        return self._index / name[:2] / f"{name}.json"
+    def close(self) -> None:
+        self._index.close()
 
     def _document(self, sha256: str) -> Path:
-        return self._documents / sha256[:2] / f"{sha256}.gz"
+        return self._folder / "documents" / sha256[:2] / f"{sha256}.gz"
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Puts a file in place as a whole, so that a kill leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Puts a file in place as a whole, so that a kill leaves all of it or none."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        draft.write_bytes(data)
+        try:
+            draft.write_bytes(data)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(data)
         draft.replace(path)
-    finally:
+    except BaseException:
         draft.unlink(missing_ok=True)
+        raise

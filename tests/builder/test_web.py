@@ -1,8 +1,10 @@
+import errno
 import gzip
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -10,6 +12,7 @@ import threading
 import time
 import zlib
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -28,7 +31,7 @@ from builder.web import (
     is_public,
 )
 from tiebe.engine import Stage, Wait, run_stage
-from tiebe.errors import FetchError, SettingsError
+from tiebe.errors import FetchError, SettingsError, TiebeError
 from tiebe.journal import Journal
 from tiebe.records import Drop
 
@@ -79,10 +82,23 @@ def test_a_damaged_cache_is_asked_for_again(site):
         path = cache_folder() / "documents" / sha256[:2] / f"{sha256}.gz"
         path.write_bytes(path.read_bytes()[:20])
         assert web.get("http://news.example/a", block=True).body == PAGE.encode()
-        for entry in (cache_folder() / "index").glob("*/*.json"):
-            entry.write_text("{", encoding="utf-8")
-        assert web.get("http://news.example/a", block=True).body == PAGE.encode()
-    assert len(site.asked()) == 3
+    assert len(site.asked()) == 2
+    (cache_folder() / "index.sqlite").write_bytes(b"not a database" * 100)
+    with pytest.raises(TiebeError, match="delete it"):
+        Web(quick(site))
+
+
+def test_a_disk_that_takes_nothing_ends_the_run_with_one_line(site, monkeypatch):
+    site["http://news.example/a"] = PAGE
+
+    def full(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Web(quick(site)) as web:
+        monkeypatch.setattr(Path, "write_bytes", full)
+        with pytest.raises(TiebeError, match="No space left") as caught:
+            web.get("http://news.example/a", block=True)
+    assert not isinstance(caught.value, FetchError)
 
 
 def test_the_operator_is_named_and_nothing_else_of_theirs_is_sent(site, answer, monkeypatch):
@@ -173,9 +189,11 @@ def test_a_failure_is_not_believed_for_ever(site, answer):
     site["http://news.example/a"] = [answer("", 404), PAGE]
     with Web(quick(site)) as web:
         assert reason(web, "http://news.example/a") == "not_found"
-        for entry in (cache_folder() / "index").glob("*/*.json"):
-            row = json.loads(entry.read_text(encoding="utf-8"))
-            entry.write_text(json.dumps(row | {"at": row["at"] - 31 * 86400}), encoding="utf-8")
+    month = """update exchanges set row = json_set(row, '$.at', row ->> '$.at' - 31 * 86400)"""
+    with closing(sqlite3.connect(cache_folder() / "index.sqlite")) as index:
+        index.execute(month)
+        index.commit()
+    with Web(quick(site)) as web:
         assert web.get("http://news.example/a", block=True).body == PAGE.encode()
 
 
