@@ -1,104 +1,13 @@
-"""A small web on loopback: answers for any URL by rewriting, hostile ones included."""
+"""Fixtures of the builder's tests."""
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Iterator
 
 import pytest
-
-
-@dataclass
-class Answer:
-    """What a URL gives: a status, headers, a body, after a delay in seconds."""
-
-    body: bytes | str = b""
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    delay: float = 0.0
-
-    def __call__(self, handler: BaseHTTPRequestHandler) -> None:
-        time.sleep(self.delay)
-        body = self.body.encode() if isinstance(self.body, str) else self.body
-        headers = {"Content-Type": "text/html; charset=utf-8", **self.headers}
-        handler.send_response(self.status)
-        for name, value in headers.items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-
-class Site(ThreadingHTTPServer):
-    """Answers by URL, in turn when there are several (the last one stays); logs what was asked.
-
-    A URL is what `?url=` names, so that any host can be played, or the server's own address.
-    """
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answers: dict[str, list[Callable[[BaseHTTPRequestHandler], Any]]] = {}
-        self.log: list[tuple[str, float, Mapping[str, str]]] = []
-        self.origin = f"http://127.0.0.1:{self.server_address[1]}"
-        self.rewrite = f"{self.origin}/?url={{url}}"
-
-    def __setitem__(self, url: str, answer: Any) -> None:
-        """Sets a URL's answer: a body, an Answer, a function of the handler, or a list of these."""
-        answers = answer if isinstance(answer, list) else [answer]
-        self.answers[url] = [a if callable(a) else Answer(a) for a in answers]
-
-    def asked(self, url: str | None = None) -> list[str]:
-        """The URLs that were asked for, robots.txt aside, or how often one was."""
-        urls = [u for u, _, _ in self.log]
-        return [u for u in urls if (u == url if url else not u.endswith("/robots.txt"))]
-
-    def times(self, host: str) -> list[float]:
-        """When documents of a host were asked for."""
-        return [
-            at
-            for url, at, _ in self.log
-            if urlsplit(url).hostname == host and not url.endswith("/robots.txt")
-        ]
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up on an endless answer is what the tests want."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Site
-
-    def do_GET(self) -> None:
-        query = parse_qs(urlsplit(self.path).query)
-        rewritten = self.path.startswith("/?url=")
-        url = query["url"][0] if rewritten else self.server.origin + self.path
-        self.server.log.append((url, time.monotonic(), dict(self.headers)))
-        answers = self.server.answers.get(url) or [Answer("not here", status=404)]
-        (answers.pop(0) if len(answers) > 1 else answers[0])(self)
-
-    def log_message(self, *args: Any) -> None:
-        pass
+import web_server
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    """A server for this test; its requests are logged."""
-    server = Site()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-@pytest.fixture(scope="session")
-def answer() -> type[Answer]:
-    """The class of a site's answers, for tests to make their own."""
-    return Answer
+def site() -> Iterator[web_server.Site]:
+    """A web for this test; its requests are logged."""
+    with web_server.running() as site:
+        yield site

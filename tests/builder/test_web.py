@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from web_server import Answer
 
 from builder.web import (
     Web,
@@ -54,8 +55,8 @@ def reason(web, url):
 # --- One document ------------------------------------------------------------------------------
 
 
-def test_a_document_comes_with_all_that_is_known_of_it(site, answer):
-    site["https://news.example/a"] = answer(PAGE, headers={"ETag": '"1"', "Set-Cookie": "a=secret"})
+def test_a_document_comes_with_all_that_is_known_of_it(site):
+    site["https://news.example/a"] = Answer(PAGE, headers={"ETag": '"1"', "Set-Cookie": "a=secret"})
     with Web(quick(site)) as web:
         got = web.get("HTTPS://News.Example:443/a#part", block=True)
     assert got.url == got.final_url == "https://news.example/a"
@@ -101,8 +102,8 @@ def test_a_disk_that_takes_nothing_ends_the_run_with_one_line(site, monkeypatch)
     assert not isinstance(caught.value, FetchError)
 
 
-def test_the_operator_is_named_and_nothing_else_of_theirs_is_sent(site, answer, monkeypatch):
-    site["http://news.example/a"] = answer("", 302, {"Location": "/b", "Set-Cookie": "id=1"})
+def test_the_operator_is_named_and_nothing_else_of_theirs_is_sent(site, monkeypatch):
+    site["http://news.example/a"] = Answer("", 302, {"Location": "/b", "Set-Cookie": "id=1"})
     site["http://news.example/b"] = PAGE
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("all_proxy", "http://127.0.0.1:9")
@@ -117,9 +118,9 @@ def test_the_operator_is_named_and_nothing_else_of_theirs_is_sent(site, answer, 
 # --- Redirects and failures --------------------------------------------------------------------
 
 
-def test_redirects_are_followed_over_hosts_and_remembered(site, answer):
-    site["http://news.example/a"] = answer("", 301, {"Location": "//www.news.example/ä?b=ü#c"})
-    site["http://www.news.example/%C3%A4?b=%C3%BC"] = answer("", 302, {"Location": "c"})
+def test_redirects_are_followed_over_hosts_and_remembered(site):
+    site["http://news.example/a"] = Answer("", 301, {"Location": "//www.news.example/ä?b=ü#c"})
+    site["http://www.news.example/%C3%A4?b=%C3%BC"] = Answer("", 302, {"Location": "c"})
     site["http://www.news.example/c"] = PAGE
     with Web(quick(site)) as web:
         for _ in range(2):
@@ -142,16 +143,16 @@ def test_redirects_are_followed_over_hosts_and_remembered(site, answer):
         ("http://[::1/", "bad_url"),
     ],
 )
-def test_a_redirect_is_checked_like_any_url(site, answer, target, expected):
-    site["http://news.example/a"] = answer("", 302, {"Location": target})
+def test_a_redirect_is_checked_like_any_url(site, target, expected):
+    site["http://news.example/a"] = Answer("", 302, {"Location": target})
     with Web(quick(site)) as web:
         assert reason(web, "http://news.example/a") == expected
     assert len(site.asked()) == 1
 
 
-def test_a_long_chain_of_redirects_ends(site, answer):
+def test_a_long_chain_of_redirects_ends(site):
     for n in range(20):
-        site[f"http://news.example/{n}"] = answer("", 302, {"Location": f"/{n + 1}"})
+        site[f"http://news.example/{n}"] = Answer("", 302, {"Location": f"/{n + 1}"})
     with Web(quick(site, max_redirects=5)) as web:
         assert reason(web, "http://news.example/0") == "redirect_loop"
     assert len(site.asked()) == 6
@@ -169,8 +170,8 @@ def test_a_long_chain_of_redirects_ends(site, answer):
         (503, "server_error", 4),
     ],
 )
-def test_a_failure_has_its_reason_and_is_remembered(site, answer, status, expected, times):
-    site["http://news.example/a"] = answer("no", status)
+def test_a_failure_has_its_reason_and_is_remembered(site, status, expected, times):
+    site["http://news.example/a"] = Answer("no", status)
     for _ in range(2):
         with Web(quick(site)) as web:
             with pytest.raises(FetchError) as caught:
@@ -179,14 +180,14 @@ def test_a_failure_has_its_reason_and_is_remembered(site, answer, status, expect
     assert len(site.asked()) == times
 
 
-def test_a_passing_failure_is_tried_again(site, answer):
-    site["http://news.example/a"] = [answer("", 500), answer("", 429), PAGE]
+def test_a_passing_failure_is_tried_again(site):
+    site["http://news.example/a"] = [Answer("", 500), Answer("", 429), PAGE]
     with Web(quick(site)) as web:
         assert web.get("http://news.example/a", block=True).body == PAGE.encode()
 
 
-def test_a_failure_is_not_believed_for_ever(site, answer):
-    site["http://news.example/a"] = [answer("", 404), PAGE]
+def test_a_failure_is_not_believed_for_ever(site):
+    site["http://news.example/a"] = [Answer("", 404), PAGE]
     with Web(quick(site)) as web:
         assert reason(web, "http://news.example/a") == "not_found"
     month = """update exchanges set row = json_set(row, '$.at', row ->> '$.at' - 31 * 86400)"""
@@ -198,10 +199,10 @@ def test_a_failure_is_not_believed_for_ever(site, answer):
 
 
 @pytest.mark.parametrize("as_date", [False, True])
-def test_retry_after_is_obeyed_by_the_whole_host(site, answer, as_date):
+def test_retry_after_is_obeyed_by_the_whole_host(site, as_date):
     until = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     headers = {"Retry-After": until if as_date else "90"}
-    site["http://news.example/a"] = answer("", 429, headers)
+    site["http://news.example/a"] = Answer("", 429, headers)
     with Web(quick(site)) as web:
         for path in ("a", "b"):
             with pytest.raises(Wait) as caught:
@@ -210,15 +211,15 @@ def test_retry_after_is_obeyed_by_the_whole_host(site, answer, as_date):
     assert site.asked() == ["http://news.example/a"]
 
 
-def test_a_host_that_wants_to_be_left_alone_for_hours_is_given_up(site, answer):
-    site["http://news.example/a"] = answer("", 503, {"Retry-After": "7200"})
+def test_a_host_that_wants_to_be_left_alone_for_hours_is_given_up(site):
+    site["http://news.example/a"] = Answer("", 503, {"Retry-After": "7200"})
     with Web(quick(site)) as web:
         assert reason(web, "http://news.example/a") == "server_error"
     assert len(site.asked()) == 1
 
 
-def test_tries_are_counted_over_restarts(site, answer):
-    site["http://news.example/a"] = answer("", 500)
+def test_tries_are_counted_over_restarts(site):
+    site["http://news.example/a"] = Answer("", 500)
     for n in range(6):
         with Web(quick(site)) as web:
             time.sleep(0.1 if n else 0)
@@ -230,29 +231,22 @@ def test_tries_are_counted_over_restarts(site, answer):
 # --- Hostile servers ---------------------------------------------------------------------------
 
 
-def endless(handler):
-    handler.send_response(200)
-    handler.send_header("Content-Type", "text/html")
+def endless(handler, status=200, chunk=b"<p>more</p>" * 10_000, **headers):
+    handler.send_response(status)
+    for name, value in {"Content-Type": "text/html", **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
     while True:
-        handler.wfile.write(b"<p>more</p>" * 10_000)
+        handler.wfile.write(chunk)
 
 
 def endless_redirect(handler):
-    handler.send_response(302)
-    handler.send_header("Location", "/secret")
-    handler.end_headers()
-    while True:
-        handler.wfile.write(b"<p>more</p>" * 10_000)
+    endless(handler, 302, Location="/secret")
 
 
 def endless_chunks(handler):
-    handler.send_response(200)
-    handler.send_header("Content-Type", "text/html")
-    handler.send_header("Transfer-Encoding", "chunked")
-    handler.end_headers()
-    while True:
-        handler.wfile.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+    chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+    endless(handler, chunk=chunk, Transfer_Encoding="chunked")
 
 
 def drip(handler):
@@ -361,7 +355,7 @@ FETCH_ALL = """
 """
 
 
-def test_hostile_servers_end_within_their_limits(site, answer):
+def test_hostile_servers_end_within_their_limits(site):
     head, block, _ = ten_gigabytes()
     site["http://news.example/warm"] = PAGE * 10_000
     for name, reply in {
@@ -371,23 +365,23 @@ def test_hostile_servers_end_within_their_limits(site, answer):
         "announced": lambda h: (h.send_response(200), h.send_header("Content-Length", "9" * 15),
                                 h.end_headers()),
         "bomb": bomb,
-        "bomb-in-bomb": answer(
+        "bomb-in-bomb": Answer(
             gzip.compress(head + block * 900), headers={"Content-Encoding": "gzip, gzip"}
         ),
-        "bomb-unannounced": answer(head + block * 900),
+        "bomb-unannounced": Answer(head + block * 900),
         "drip": drip,
         "drip-headers": drip_headers,
         "many-headers": many_headers,
-        "silent": answer(PAGE, delay=20),
+        "silent": Answer(PAGE, delay=20),
         "cut": cut,
         "noise": noise,
-        "not-gzip": answer(PAGE, headers={"Content-Encoding": "gzip"}),
-        "image": answer(b"\x89PNG\r\n\x1a\n\0\0\0", headers={"Content-Type": "image/png"}),
-        "image-as-html": answer(b"\x89PNG\r\n\x1a\n\0\0\0" * 99),
-        "empty": answer(b" \n"),
-        "loop": answer("", 302, {"Location": "http://loop.example/"}),
-        "loopback": answer("", 302, {"Location": f"{site.origin}/secret"}),
-        "metadata": answer("", 302, {"Location": "http://169.254.169.254/latest/"}),
+        "not-gzip": Answer(PAGE, headers={"Content-Encoding": "gzip"}),
+        "image": Answer(b"\x89PNG\r\n\x1a\n\0\0\0", headers={"Content-Type": "image/png"}),
+        "image-as-html": Answer(b"\x89PNG\r\n\x1a\n\0\0\0" * 99),
+        "empty": Answer(b" \n"),
+        "loop": Answer("", 302, {"Location": "http://loop.example/"}),
+        "loopback": Answer("", 302, {"Location": f"{site.origin}/secret"}),
+        "metadata": Answer("", 302, {"Location": "http://169.254.169.254/latest/"}),
     }.items():  # fmt: skip
         site[f"http://{name}.example/"] = reply
     run = subprocess.run(
@@ -405,16 +399,16 @@ def test_hostile_servers_end_within_their_limits(site, answer):
     assert f"{site.origin}/secret" not in site.asked()
 
 
-def test_gzip_that_no_header_announces_is_read(site, answer):
-    site["http://news.example/a"] = answer(gzip.compress(PAGE.encode()))
+def test_gzip_that_no_header_announces_is_read(site):
+    site["http://news.example/a"] = Answer(gzip.compress(PAGE.encode()))
     with Web(quick(site)) as web:
         assert web.get("http://news.example/a", block=True).text() == PAGE
 
 
-def test_a_pdf_is_a_document_whatever_its_type_says(site, answer):
+def test_a_pdf_is_a_document_whatever_its_type_says(site):
     for n, kind in enumerate(("application/pdf", "text/html", "application/octet-stream")):
         url = f"http://news.example/{n}"
-        site[url] = answer(b"%PDF-1.4\n\0\0 binary", headers={"Content-Type": kind})
+        site[url] = Answer(b"%PDF-1.4\n\0\0 binary", headers={"Content-Type": kind})
         with Web(quick(site)) as web:
             assert web.get(url, block=True).is_pdf
 
@@ -489,10 +483,10 @@ def test_a_name_is_looked_up_once_and_that_address_is_connected_to(site, dns):
     assert site.log[-1][2]["Host"] == f"news.example:{port}"
 
 
-def test_a_name_that_turns_private_is_refused_at_the_next_connection(site, dns, answer):
+def test_a_name_that_turns_private_is_refused_at_the_next_connection(site, dns):
     port = site.server_address[1]
-    site[f"{site.origin}/a"] = answer(PAGE, headers={"Connection": "close"})
-    site[f"{site.origin}/robots.txt"] = answer("", 404, {"Connection": "close"})
+    site[f"{site.origin}/a"] = Answer(PAGE, headers={"Connection": "close"})
+    site[f"{site.origin}/robots.txt"] = Answer("", 404, {"Connection": "close"})
     site[f"{site.origin}/secret"] = "the keys"
     dns.answers = [["93.184.216.34"], ["93.184.216.34"], ["127.0.0.1"]]
     with Web(direct(site)) as web:
@@ -561,10 +555,10 @@ def test_tls_names_the_host_and_a_wrong_certificate_is_refused(dns, site):
 # --- Politeness --------------------------------------------------------------------------------
 
 
-def test_a_host_is_asked_by_one_at_a_time_and_after_its_delay(site, answer):
+def test_a_host_is_asked_by_one_at_a_time_and_after_its_delay(site):
     urls = [f"http://news{h}.example/{n}" for n in range(4) for h in range(3)]
     for url in urls:
-        site[url] = answer(PAGE, delay=0.02)
+        site[url] = Answer(PAGE, delay=0.02)
     start = time.monotonic()
     with Web(quick(site, delay=0.2)) as web:
         threads = [
@@ -642,8 +636,8 @@ def test_an_absurd_crawl_delay_is_a_refusal(site):
         ((b"", 429), "robots_unavailable"),
     ],
 )
-def test_a_robots_txt_that_cannot_be_had(site, answer, reply, expected):
-    site["http://news.example/robots.txt"] = answer(*reply)
+def test_a_robots_txt_that_cannot_be_had(site, reply, expected):
+    site["http://news.example/robots.txt"] = Answer(*reply)
     site["http://news.example/a"] = PAGE
     with Web(quick(site)) as web:
         if expected:
@@ -652,8 +646,8 @@ def test_a_robots_txt_that_cannot_be_had(site, answer, reply, expected):
             assert web.get("http://news.example/a", block=True).status == 200
 
 
-def test_a_redirect_needs_the_leave_of_the_other_host(site, answer):
-    site["http://news.example/a"] = answer("", 302, {"Location": "http://closed.example/a"})
+def test_a_redirect_needs_the_leave_of_the_other_host(site):
+    site["http://news.example/a"] = Answer("", 302, {"Location": "http://closed.example/a"})
     site["http://closed.example/robots.txt"] = "User-agent: *\nDisallow: /"
     with Web(quick(site)) as web:
         assert reason(web, "http://news.example/a") == "robots"
@@ -694,9 +688,9 @@ def test_hours_count_what_is_still_to_be_asked(site):
 # --- Refresh -----------------------------------------------------------------------------------
 
 
-def test_a_refresh_asks_conditionally_and_once(site, answer):
+def test_a_refresh_asks_conditionally_and_once(site):
     headers = {"ETag": '"1"', "Last-Modified": "Mon, 05 Jan 2015 10:00:00 GMT"}
-    site["http://news.example/a"] = [answer(PAGE, headers=headers), answer("", 304)]
+    site["http://news.example/a"] = [Answer(PAGE, headers=headers), Answer("", 304)]
     with Web(quick(site)) as web:
         first = web.get("http://news.example/a", block=True)
     later = (datetime.now(UTC) + timedelta(seconds=0.2)).isoformat()
@@ -710,9 +704,9 @@ def test_a_refresh_asks_conditionally_and_once(site, answer):
     assert sent["If-None-Match"] == '"1"' and sent["If-Modified-Since"].startswith("Mon, 05 Jan")
 
 
-def test_a_refresh_takes_what_changed_and_keeps_what_cannot_be_had_now(site, answer):
+def test_a_refresh_takes_what_changed_and_keeps_what_cannot_be_had_now(site):
     site["http://news.example/a"] = [PAGE, PAGE + "<p>And again.</p>"]
-    site["http://news.example/b"] = [PAGE, answer("", 500)]
+    site["http://news.example/b"] = [PAGE, Answer("", 500)]
     with Web(quick(site)) as web:
         web.get("http://news.example/a", block=True)
         web.get("http://news.example/b", block=True)
@@ -744,11 +738,11 @@ RUN = """
 """
 
 
-def test_a_killed_run_repeats_no_request_but_those_in_flight(site, answer):
+def test_a_killed_run_repeats_no_request_but_those_in_flight(site):
     expected: Counter[str] = Counter()
     for n in range(210):
         url = f"http://news{n % 7}.example/{n}"
-        replies = {0: [answer("", 404)], 1: [answer("", 500), PAGE], 2: [answer("", 503)]}
+        replies = {0: [Answer("", 404)], 1: [Answer("", 500), PAGE], 2: [Answer("", 503)]}
         site[url] = replies.get(n % 10, [PAGE])
         expected[url] = {1: 2, 2: 4}.get(n % 10, 1)
     command = [sys.executable, "-c", textwrap.dedent(RUN), site.rewrite]
@@ -769,14 +763,14 @@ def test_a_killed_run_repeats_no_request_but_those_in_flight(site, answer):
     assert all(seen[url] >= n for url, n in expected.items())
 
 
-def test_in_an_engine_no_worker_sleeps_for_a_host(site, answer):
+def test_in_an_engine_no_worker_sleeps_for_a_host(site):
     class Cited:
         def __init__(self, url):
             self.id = self.url = url
 
     urls = [f"http://news{h}.example/{n}" for h in range(6) for n in range(4)]
     for url in urls:
-        site[url] = answer(PAGE, delay=0.01)
+        site[url] = Answer(PAGE, delay=0.01)
     with Web(quick(site, delay=0.15)) as web:
 
         def run(record):
