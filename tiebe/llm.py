@@ -38,6 +38,7 @@ __all__ = [
     "Reply",
     "count_tokens",
     "find_json",
+    "json_objects",
     "open_model",
 ]
 
@@ -152,6 +153,11 @@ class Model:
             "max_tokens": self.max_tokens,
             "extra_body": dict(self.extra_body),
         }
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the name tells what it answers; a function or a file may be changed."""
+        return not isinstance(self.send, _Function | _Replay)
 
     def ask(
         self,
@@ -480,17 +486,21 @@ def find_json(text: str) -> Any:
     The last one counts: a model that quotes the form, or a hostile candidate, before it answers
     must not be taken at the first word.
     """
+    objects = list(json_objects(text))
+    return objects[-1] if objects else None
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yields the JSON objects in a reply in their order, those inside another one left out."""
     decoder = json.JSONDecoder()
-    found, at = None, 0
+    at = 0
     while (at := text.find("{", at)) >= 0:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             at += 1
             continue
-        if isinstance(value, dict):
-            found = value
-    return found
+        yield value
 
 
 _local: tuple[subprocess.Popen[str], str] | None = None

@@ -116,7 +116,11 @@ def versions(name: str) -> list[str]:
 
 
 def load_prompt(
-    name: str, version: str | Path | None = None, *, language: str | None = None
+    name: str,
+    version: str | Path | None = None,
+    *,
+    language: str | None = None,
+    fallback: bool = False,
 ) -> Prompt:
     """Returns a prompt by name and version.
 
@@ -127,6 +131,7 @@ def load_prompt(
             the newest of ours, and `paper` for `answer`.
         language: ISO 639 code of the native form; None or `en` for the English one. An own
             template `own.jinja` has its native form beside it, `own.pt.jinja`.
+        fallback: Whether the English form stands in for a native one that there is not.
 
     Raises:
         PromptError: There is no such prompt, version or native form, or it is no valid template.
@@ -150,6 +155,8 @@ def load_prompt(
         path.suffixes[-2][1:]: path
         for path in sorted(english.parent.glob(f"{glob.escape(english.stem)}.*.jinja"))
     }
+    if fallback and language not in forms:
+        language = "en"
     if (language or "en") not in forms:
         raise PromptError(
             f"prompt {name}@{version} has no form in language {language!r}; "

@@ -7,8 +7,8 @@ and the ids of its parents, so that a verdict leads back to the question, the ar
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -24,6 +24,7 @@ __all__ = [
     "Question",
     "Verdict",
     "canonical",
+    "dicts",
     "event_id",
     "from_row",
     "read_rows",
@@ -179,6 +180,24 @@ def to_row(record: Any) -> dict[str, Any]:
     """Returns a record as a dict of JSON values, nested records included."""
     row: dict[str, Any] = msgspec.to_builtins(record)
     return row
+
+
+def dicts(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yields rows as dicts, whether they come as a Dataset, a DataFrame, dicts or records.
+
+    Raises:
+        RecordError: Something among them is no row.
+    """
+    table: Any = rows
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):  # a DataFrame
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, Mapping):
+            yield dict(row)
+        elif is_dataclass(row):
+            yield to_row(row)
+        else:
+            raise RecordError(f"row {number}: expected a dict or a record, got {row!r:.80}")
 
 
 def from_row(kind: type[T], row: Mapping[str, Any], *, where: str = "") -> T:

@@ -1,11 +1,12 @@
-"""Finds the files beside the code: prompts and the dataset card's templates."""
+"""Finds what lies outside the code: prompts, the card's templates, the user's own folder."""
 
+import os
 from pathlib import Path
 from typing import Literal
 
 from tiebe.errors import TiebeError
 
-__all__ = ["folder"]
+__all__ = ["folder", "home"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -23,3 +24,12 @@ def folder(name: Literal["prompts", "dataset_card"]) -> Path:
     if not found.is_dir():
         raise TiebeError(f"{found} is missing: reinstall tiebe")
     return found
+
+
+def home() -> Path:
+    """Returns the folder of what was paid for outside a run: `TIEBE_HOME`, or the user's data."""
+    if chosen := os.environ.get("TIEBE_HOME", "").strip():
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return platformdirs.user_data_path("tiebe", appauthor=False)

@@ -1,0 +1,229 @@
+"""Asks a model the questions: the stage `answer`, from a question to what the model answered."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tiebe.engine import Stage, run_stage
+from tiebe.errors import RecordError
+from tiebe.journal import Journal
+from tiebe.llm import Ask, Model, open_model
+from tiebe.prompts import Prompt, load_prompt
+from tiebe.records import Answer, dicts, record_id
+from tiebe.regions import REGIONS
+from tiebe.resources import home
+
+__all__ = ["Item", "answer", "answer_stage", "items", "without_label"]
+
+_LABELS = (
+    *("Answer", "Final answer", "Short answer"),
+    *("Antwort", "Respuesta", "Resposta", "Réponse", "Jawaban", "Ansa", "Bekim", "Cevap", "Yanıt"),
+    *("Ответ", "Відповідь", "答案", "回答", "उत्तर", "जवाब", "መልስ"),
+)
+"""What replies begin with, whatever the prompt asked for; native ones mostly with English."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A question as it is put to a model: of a published row, what decides the answer."""
+
+    question_id: str
+    event_id: str
+    region: str
+    """A slug; empty where it is not known."""
+    language: str
+    """An ISO 639 code."""
+    split: str
+    year: str
+    month: str
+    question: str
+    answer: str
+    """The expected answer."""
+    prompt_sha: str = ""
+    """Of the prompt's form in its language: a changed form asks its own language anew."""
+
+    @property
+    def id(self) -> str:
+        """The question's."""
+        return self.question_id
+
+
+def items(rows: Iterable[Any]) -> list[Item]:
+    """Returns the items of rows.
+
+    Args:
+        rows: A Dataset, a DataFrame, dicts or `Question` records. Only `question` and `answer`
+            are needed; a `language` that is english or native is read as the split.
+
+    Raises:
+        RecordError: A row has no text as its question or answer; the message gives its number.
+    """
+    return [_item(row, number) for number, row in enumerate(dicts(rows), 1)]
+
+
+def _item(row: Mapping[str, Any], number: int) -> Item:
+    for name in ("question", "answer"):
+        if not isinstance(row.get(name), str) or not row[name].strip():
+            raise RecordError(f"row {number}: {name}: expected a text, got {row.get(name)!r}")
+    region, language = str(row.get("region") or ""), str(row.get("language") or "en")
+    if language == "english":
+        language = "en"
+    elif language == "native":
+        language = REGIONS[region].language_code if region in REGIONS else ""
+    month = str(row.get("month") or "")
+    place = (region, str(row["row"])) if "row" in row else (row["question"],)
+    return Item(
+        question_id=str(row.get("id") or row.get("question_id") or record_id(*place)),
+        event_id=str(row.get("event_id") or ""),
+        region=region,
+        language=language,
+        split=str(row.get("split") or ("english" if language == "en" else "native")),
+        year=str(row.get("year") or ""),
+        month=month and month.zfill(2),
+        question=row["question"],
+        answer=row["answer"],
+    )
+
+
+def forms(prompt: str | Path | None = None) -> Callable[[str], Prompt]:
+    """Returns the function from a language to the form of the prompt `answer` in it.
+
+    A native question is asked in the prompt's native form; in the English one where a version has
+    none. Each form is read once.
+    """
+
+    def form(language: str) -> Prompt:
+        return load_prompt("answer", prompt, language=language, fallback=True)
+
+    return cache(form)
+
+
+def answer_stage(model: Model, form: Callable[[str], Prompt]) -> Stage:
+    """Returns the stage that asks `model`: an `Item` to its `Answer`; `form` as of `forms`."""
+
+    def run(item: Item) -> Iterator[Answer]:
+        words = form(item.language)
+        region = REGIONS[item.region].phrase if item.region in REGIONS else item.region
+        place = region.replace("_", " ") or "the world"
+        reply = model.ask(words.render(question=item.question, region=place))
+        yield Answer(
+            question_id=item.question_id,
+            event_id=item.event_id,
+            region=item.region,
+            language=item.language,
+            split=item.split,
+            year=item.year,
+            month=item.month,
+            question=item.question,
+            answer=item.answer,
+            model=model.name,
+            model_answer=without_label(reply.text, *words.labels.values()),
+            raw=reply.raw,
+            served_model=reply.served_model,
+            prompt=words.id,
+            prompt_sha=words.sha256,
+            finish=reply.finish,
+            usage=reply.usage,
+        )
+
+    return Stage("answer", 1, run, (Answer,), params=model.params, paid=True)
+
+
+def answer(
+    rows: Iterable[Any],
+    model: Ask | Model,
+    *,
+    prompt: str | Path | None = None,
+    concurrency: int = 16,
+    journal: Journal | None = None,
+) -> list[Answer]:
+    """Asks a model the questions of `rows`.
+
+    Args:
+        rows: See `items`.
+        model: A name, a function from prompt to reply, or what `tiebe.llm.open_model` gave.
+        prompt: `paper` (the default), another version, or the path of an own template.
+        concurrency: How many questions are asked at a time.
+        journal: Where answers are kept and found again. None: under `TIEBE_HOME`; but those of
+            a function are not kept at all, since its name does not tell what it does.
+
+    Returns:
+        One answer per row, in the order of the rows. What could not be had after all retries has
+        the finish `failed`, and is asked again by the next call.
+
+    Raises:
+        SettingsError: An unknown model, or no key for it.
+        ModelError: The model can no longer be asked at all. What was answered is kept.
+    """
+    opened = model if isinstance(model, Model) else open_model(model)
+    form = forms(prompt)
+    asked = [replace(item, prompt_sha=form(item.language).sha256) for item in items(rows)]
+    stage = answer_stage(opened, form)
+    with contextlib.ExitStack() as stack:
+        if journal is None:
+            folder = home() / "answers" if opened.lasting else None
+            journal = stack.enter_context(Journal(folder, fsync=True))
+        outcome = run_stage(stage, asked, journal, workers=concurrency)
+        had = {(a.question_id, a.language, a.question): a for a in outcome.records()}
+    return [
+        had.get((item.question_id, item.language, item.question))
+        or _failed(item, opened, form(item.language), outcome.failed[stage.key(item)].detail)
+        for item in asked
+    ]
+
+
+def _failed(item: Item, model: Model, prompt: Prompt, detail: str) -> Answer:
+    names = ("question_id", "event_id", "region", "language", "split", "year", "month")
+    return Answer(
+        **{name: getattr(item, name) for name in (*names, "question", "answer")},
+        model=model.name,
+        model_answer="",
+        raw=detail,
+        served_model="",
+        prompt=prompt.id,
+        prompt_sha=prompt.sha256,
+        finish="failed",
+    )
+
+
+def without_label(text: str, *labels: str) -> str:
+    """Returns an answer without the label it stands behind.
+
+    A label that begins the reply is taken off. Otherwise, as in a reply that thinks aloud first,
+    the answer is what follows the last label at the beginning of a line.
+
+    Args:
+        text: A model's reply.
+        labels: What the prompt asked for, besides the usual words of 13 languages.
+    """
+    found = list(_pattern(*labels).finditer(text))
+    while found:
+        match = found[0] if not text[: found[0].start()].strip() else found[-1]
+        rest = text[match.end() :].strip()
+        if rest.strip("*_`\"'"):
+            return _unquoted(text[match.start() : match.end()].strip(), rest)
+        found.remove(match)
+    return text.strip()
+
+
+@cache
+def _pattern(*labels: str) -> re.Pattern[str]:
+    words = "|".join(re.escape(label) for label in dict.fromkeys((*labels, *_LABELS)))
+    return re.compile(
+        rf"^[ \t>*_#\"'“”«-]*(?:{words})[ \t]*[*_]*[ \t]*[:：][ \t]*[*_]*",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def _unquoted(label: str, rest: str) -> str:
+    """Takes off the closing half of what was opened before the label."""
+    for opening, closing in (('"', '"'), ("“", "”"), ("«", "»"), ("**", "**")):
+        if label.startswith(opening) and rest.endswith(closing):
+            shorter = rest.removesuffix(closing).strip()
+            if opening not in shorter:
+                return shorter
+    return rest

@@ -1,0 +1,459 @@
+"""Judges short answers of fact: correct, incorrect, a refusal, or unscored; never guessed.
+
+`judge` takes one answer, `Judge` many. A judge is a language model under one of the prompts
+`judge`, or `offline`: rules of words, numbers and names, which need no key and no network. What a
+language model's reply does not say is asked for once more and is then unscored (`correct` is
+None): neither right nor wrong, and always counted.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from tiebe.engine import Stage, Wait, run_stage
+from tiebe.errors import RecordError, SettingsError
+from tiebe.journal import Journal
+from tiebe.lexical import fold, hand_rule, is_refusal
+from tiebe.llm import Ask, Model, Reply, json_objects, open_model
+from tiebe.models import PROVIDERS
+from tiebe.prompts import Prompt, load_prompt
+from tiebe.records import Verdict, dicts, from_row, record_id
+from tiebe.regions import LANGUAGES
+from tiebe.resources import home
+
+__all__ = ["Case", "Judge", "judge", "read_verdict"]
+
+OFFLINE = "offline"
+_TRUTH = {"yes": True, "true": True, "no": False, "false": False}
+_FIELDS = ("question", "answer", "model_answer", "language")
+_MAX_REASONING, _MAX_RAW = 4_000, 20_000  # characters: a stranger's reply may be of any length
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a judge sees."""
+
+    question: str
+    expected: tuple[str, ...]
+    """The accepted answers."""
+    candidate: str
+    language: str | None = None
+    """ISO 639 code of the question's language; None where it is not known."""
+
+    @property
+    def id(self) -> str:
+        """From all that a judge sees."""
+        return record_id(self.question, *self.expected, self.candidate, self.language)
+
+
+@dataclass
+class Judge:
+    """A judge of many answers: `Judge("gpt-4o")(rows)` gives a `Verdict` for each row.
+
+    Verdicts of a language model are kept under `TIEBE_HOME` and never paid for twice, across
+    crashes too; those of a function are not, since its name does not tell what it does.
+
+    Attributes:
+        model: `offline`, a model's name, a function from prompt to reply, or what
+            `tiebe.llm.open_model` gave. None: what the variable TIEBE_JUDGE names.
+        prompt: A version of the prompt `judge` or the path of an own template; None is the newest
+            general one. `event-1` is TiEBe's own.
+        columns: Own names of the fields `question`, `answer` (a text, or the list of all accepted
+            ones), `model_answer` and `language`, as `{"answer": "gold"}`.
+        concurrency: How many answers are judged at a time.
+        cache: Whether verdicts are looked for and kept under `TIEBE_HOME`.
+        prompt_language: `native` takes the prompt in the question's language where it has one.
+        unanswerable: The expected answer by which a benchmark says that there is none; to decline
+            is then correct.
+        progress: Whether a progress bar goes to stderr.
+
+    Raises:
+        SettingsError: No or an unknown model, no key for it, an unknown field.
+        PromptError: No such prompt.
+    """
+
+    model: Ask | Model | None = None
+    prompt: str | Path | None = None
+    columns: Mapping[str, str] | None = None
+    concurrency: int = 16
+    cache: bool = True
+    prompt_language: Literal["english", "native"] = "english"
+    unanswerable: str | None = None
+    progress: bool = True
+    _decide: "_Offline | _LanguageModel" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.prompt_language not in ("english", "native"):
+            raise SettingsError(
+                f"prompt_language is {self.prompt_language!r}, expected 'english' or 'native'"
+            )
+        if unknown := [name for name in self.columns or () if name not in _FIELDS]:
+            raise SettingsError(
+                f"columns names {unknown[0]!r}; what a judge reads is {', '.join(_FIELDS)}"
+            )
+        model = _chosen(self.model)
+        if model == OFFLINE:
+            self._decide = _Offline()
+        else:
+            opened = model if isinstance(model, Model) else open_model(model)
+            self._decide = _LanguageModel(opened, self._form(), native=self._native)
+
+    @property
+    def _native(self) -> bool:
+        return self.prompt_language == "native"
+
+    def _form(self) -> Callable[[str | None], Prompt]:
+        def form(language: str | None) -> Prompt:
+            code = language if self._native else None
+            return load_prompt("judge", self.prompt, language=code, fallback=True)
+
+        return cache(form)
+
+    @property
+    def name(self) -> str:
+        """Who judges, as every verdict says."""
+        return self._decide.name
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All that decides a verdict besides the case."""
+        return {**self._decide.params, "unanswerable": self.unanswerable}
+
+    @property
+    def paid(self) -> bool:
+        """Whether a verdict costs money or time worth keeping it for."""
+        return isinstance(self._decide, _LanguageModel)
+
+    def decide(self, case: Case) -> Verdict:
+        """Returns the verdict on one case.
+
+        Raises:
+            Wait: The model is busy or out of reach for now.
+            ModelError: It refused for good.
+        """
+        verdict = self._decide(case)
+        if self.unanswerable is not None and verdict.correct is not None:
+            gold = self.unanswerable.casefold().strip()
+            if any(text.casefold().strip() == gold for text in case.expected):
+                right = verdict.correct or verdict.refusal
+                return replace(verdict, correct=right, refusal=right)
+        return verdict
+
+    def cases(self, rows: Iterable[Any]) -> list[Case]:
+        """Returns what the judge sees of rows.
+
+        Raises:
+            RecordError: A row lacks a field or has another type there; it is named.
+        """
+        names = {name: name for name in _FIELDS} | dict(self.columns or {})
+        return [_case(row, names, number) for number, row in enumerate(dicts(rows), 1)]
+
+    def __call__(self, rows: Iterable[Any]) -> list[Verdict]:
+        """Judges rows: dicts, a Dataset, a DataFrame or records with the fields of `columns`.
+
+        Returns:
+            One verdict per row, in the order of the rows. What could not be judged after all
+            retries is unscored, and is tried again by the next call.
+
+        Raises:
+            RecordError: See `cases`.
+            ModelError: The model can no longer be asked at all. What was judged is kept.
+        """
+        cases = self.cases(rows)
+        stage = Stage(
+            "judge", 1, lambda c: [self.decide(c)], (Verdict,), params=self.params, paid=self.paid
+        )
+        lasting = isinstance(self._decide, _LanguageModel) and self._decide.model.lasting
+        journal = _kept(home() / "verdicts") if self.cache and lasting else Journal(None)
+        outcome = run_stage(
+            stage,
+            cases,
+            journal,
+            workers=self.concurrency if self.paid else 1,
+            progress=self.progress,
+        )
+        verdicts = []
+        for case in cases:
+            key = stage.key(case)
+            entry = journal.get(key)
+            verdicts.append(
+                from_row(Verdict, entry.rows[0])
+                if entry is not None
+                else self.unscored(outcome.failed[key].detail)
+            )
+        return verdicts
+
+    def unscored(self, reason: str) -> Verdict:
+        """Returns the verdict on what could not be judged."""
+        return self._decide.verdict(None, refusal=False, reasoning=reason)
+
+
+def judge(
+    question: str,
+    expected: str | Sequence[str],
+    candidate: str,
+    *,
+    model: Ask | Model | None = None,
+    prompt: str | Path | None = None,
+    language: str | None = None,
+    **options: Any,
+) -> Verdict:
+    """Judges one answer.
+
+    Args:
+        question: The question.
+        expected: The expected answer, or all that are accepted.
+        candidate: The answer to judge.
+        model: `offline` needs no key; else as in `Judge`.
+        prompt: As in `Judge`.
+        language: ISO 639 code of the question's language, where it is known.
+        **options: Other fields of `Judge`.
+
+    Raises:
+        SettingsError: No or an unknown model, no key for it.
+        ModelError: The model cannot be asked.
+    """
+    row = dict(zip(_FIELDS, (question, expected, candidate, language), strict=True))
+    return Judge(model, prompt, **{"progress": False, **options})([row])[0]
+
+
+def _chosen(model: Ask | Model | None) -> Ask | Model:
+    if model is None:
+        model = os.environ.get("TIEBE_JUDGE", "").strip() or None
+    if model is None:
+        names = ", ".join(f"'{provider}:NAME'" for provider in PROVIDERS)
+        raise SettingsError(
+            "no judge is chosen: give model= (--model) or set TIEBE_JUDGE to 'offline' (rules, no "
+            f"key needed), a model of the paper such as 'gpt-4o', {names}, or a function"
+        )
+    return model
+
+
+@cache
+def _kept(folder: Path) -> Journal:
+    """The verdicts of this user, opened once per process."""
+    return Journal(folder, fsync=True)
+
+
+def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case:
+    def text(name: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise RecordError(f"row {number}: {names[name]}: expected a text, got {value!r:.80}")
+        return value
+
+    question, expected, candidate, language = (row.get(names[name]) for name in _FIELDS)
+    if isinstance(expected, str) or not isinstance(expected, Iterable):
+        expected = (expected,)
+    accepted = tuple(text("answer", one) for one in expected)
+    if not accepted:
+        raise RecordError(f"row {number}: {names['answer']}: no accepted answer is given")
+    return Case(
+        text("question", question),
+        accepted,
+        text("model_answer", candidate),
+        None if language in (None, "") else text("language", language),
+    )
+
+
+class _Offline:
+    """The judge without a model."""
+
+    name = "offline-0, a plain rule"
+    decided_by = OFFLINE
+    params: Mapping[str, Any] = {"model": name}
+
+    def __call__(self, case: Case) -> Verdict:
+        if is_refusal(case.candidate):
+            return self.verdict(False, refusal=True, reasoning="it declines to answer")
+        correct = any(hand_rule(case.question, e, case.candidate)[0] for e in case.expected)
+        reasoning = "the expected words and numbers are " + ("there" if correct else "missing")
+        return self.verdict(correct, refusal=False, reasoning=reasoning)
+
+    def verdict(self, correct: bool | None, *, refusal: bool, reasoning: str) -> Verdict:
+        return Verdict(
+            correct=correct,
+            refusal=refusal,
+            reasoning=reasoning,
+            confidence=None,
+            decided_by=self.decided_by,
+            judge=self.name,
+            served_model="",
+            prompt="",
+        )
+
+
+class _LanguageModel:
+    """A language model under a prompt."""
+
+    def __init__(self, model: Model, form: Callable[[str | None], Prompt], *, native: bool) -> None:
+        self.model, self._form = model, form
+        self.name = self.decided_by = model.name
+        self.prompt = form(None)
+        codes = [None, *LANGUAGES] if native else [None]
+        shas = sorted({form(code).sha256 for code in codes})
+        self.params: Mapping[str, Any] = {**model.params, "prompt": shas}
+        self._waiting: dict[str, Reply] = {}
+
+    def __call__(self, case: Case) -> Verdict:
+        """Asks; a reply without a verdict is asked for once more, with its fault named."""
+        prompt = self._form(case.language)
+        expected = case.expected[0] if len(case.expected) == 1 else list(case.expected)
+        messages = prompt.render(
+            question=case.question, expected=expected, candidate=case.candidate
+        )
+        schema = prompt.schema
+        reply = self._waiting.pop(case.id, None) or self.model.ask(messages, schema)
+        usage = Counter(reply.usage)
+        read = _read(reply, prompt)
+        if isinstance(read, str):
+            said = [{"role": "assistant", "content": reply.text[:2000]}] if reply.text else []
+            again = (
+                f"That reply cannot be used: {read}. Reply again, exactly in the form asked for."
+            )
+            room = 2 * self.model.max_tokens if reply.finish == "length" else None
+            try:
+                second = self.model.ask(
+                    [*messages, *said, {"role": "user", "content": again}], schema, max_tokens=room
+                )
+            except Wait:
+                self._waiting[case.id] = reply  # paid for: this case comes back
+                raise
+            reply, read = second, _read(second, prompt)
+            usage.update(reply.usage)
+        if isinstance(read, str):
+            verdict = self.verdict(None, refusal=False, reasoning=f"unscored: {read}")
+        elif read.refusal is not None:
+            verdict = self.verdict(read.correct, refusal=read.refusal, reasoning=read.reasoning)
+        else:  # the paper's prompt does not ask for it
+            refusal = not read.correct and is_refusal(case.candidate)
+            verdict = self.verdict(read.correct, refusal=refusal, reasoning=read.reasoning)
+            verdict = replace(verdict, judge=f"{self.name}, refusal by the offline rule")
+        return replace(
+            verdict,
+            prompt=prompt.id,
+            served_model=reply.served_model,
+            usage=dict(usage),
+            raw=reply.raw[:_MAX_RAW],
+        )
+
+    def verdict(self, correct: bool | None, *, refusal: bool, reasoning: str) -> Verdict:
+        return Verdict(
+            correct=correct,
+            refusal=refusal,
+            reasoning=reasoning[:_MAX_REASONING],
+            confidence=None,
+            decided_by=self.decided_by,
+            judge=self.name,
+            served_model="",
+            prompt=self.prompt.id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a reply says."""
+
+    correct: bool
+    refusal: bool | None
+    """None where the prompt does not ask for it."""
+    reasoning: str
+
+
+def _read(reply: Reply, prompt: Prompt) -> Read | str:
+    if reply.finish == "length":
+        return "it was cut off before its end"
+    if reply.finish == "content_filter":
+        return "the provider's filter withheld it"
+    return read_verdict(reply.text, prompt)
+
+
+def read_verdict(text: str, prompt: Prompt) -> Read | str:
+    """Returns the LAST valid verdict in a judge's reply, or what is wrong with the reply.
+
+    A reply is read as JSON where the prompt asks for JSON, and else, or where there is none, as
+    labelled lines (`Correct: yes`); a prompt that asks for lines is read the other way round. Only
+    what stands by itself is a verdict, never words inside a sentence.
+    """
+    if not text.strip():
+        return "it is empty"
+    ways = [_json_verdict, _line_verdict]
+    for way in ways if prompt.schema else reversed(ways):
+        read = way(text, prompt)
+        if read is not None:
+            break
+    else:
+        return "there is no verdict in it"
+    if read.correct and read.refusal:
+        return "an answer cannot be both correct and a refusal"
+    return read
+
+
+def _truth(value: object) -> bool | None:
+    if isinstance(value, str):
+        return _TRUTH.get(value.strip().casefold())
+    return value if isinstance(value, bool) else None
+
+
+def _json_verdict(text: str, prompt: Prompt) -> Read | None:
+    must_refuse = "refusal" in (prompt.schema or {}).get("required", ())
+    found = None
+    for value in json_objects(text):
+        correct, refusal = _truth(value.get("correct")), _truth(value.get("refusal"))
+        if correct is not None and (refusal is not None or not must_refuse):
+            found = Read(correct, refusal, str(value.get("reasoning") or "").strip())
+    return found
+
+
+def _line_verdict(text: str, prompt: Prompt) -> Read | None:
+    pattern, values = _lines(*sorted(prompt.labels.items()))
+    found: dict[str, bool] = {}
+    start = len(text)
+    for match in pattern.finditer(text):
+        value, rest = values[fold(match["value"])], match["rest"].strip()
+        others = {word for word, truth in values.items() if truth is not value}
+        if rest and (rest[0] not in _AFTER or others & set(_WORD.findall(fold(rest)))):
+            continue  # an echo of the form, "yes|no", or a sentence
+        name = "refusal" if match["refusal"] else "correct"
+        found[name] = value
+        start = min(start, match.start())
+    if "correct" in found:
+        label = re.escape(prompt.labels.get("reasoning", "Reasoning"))
+        reasoning = re.sub(rf"^\W*{label}\W*", "", text[:start], flags=re.IGNORECASE)
+        return Read(found["correct"], found.get("refusal"), reasoning.strip())
+    body, _, last = text.strip().rpartition("\n")
+    word = _BARE.fullmatch(last)
+    if word is None:
+        return None
+    return Read(word[1].casefold() == "correct", word[1].casefold() == "refusal", body.strip())
+
+
+_AFTER = "*_)\"'”»!.,;:(–—-。，।።"
+_WORD = re.compile(r"[^\W\d_]+")
+_BARE = re.compile(
+    r"\W*(?:(?:final\s+)?(?:verdict|grade|judge?ment|decision)\W+)?(correct|incorrect|refusal)\W*",
+    re.IGNORECASE,
+)
+
+
+@cache
+def _lines(*labels: tuple[str, str]) -> tuple[re.Pattern[str], dict[str, bool]]:
+    """The pattern of a line that bears a verdict, and what its words mean."""
+    words = dict(labels)
+    truths = _TRUTH | {words[name]: _TRUTH[name] for name in ("yes", "no") if name in words}
+    spellings = sorted({*truths, *map(fold, truths)}, key=len, reverse=True)
+    names = {"Correct", words.get("correct", "Correct")}
+    correct = "|".join(map(re.escape, sorted(names)))
+    refusal = re.escape(words.get("refusal", "Refusal"))
+    return (
+        re.compile(
+            rf"^[ \t>*_#-]*(?:(?P<refusal>{refusal})|{correct})[*_ \t]*[:：][*_\s\"'(]*"
+            rf"(?P<value>{'|'.join(map(re.escape, spellings))})(?!\w)(?P<rest>.*)$",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        {fold(word): truth for word, truth in truths.items()},
+    )
