@@ -7,15 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tiebe.answers import answer
+    from tiebe.evaluation import evaluate
+    from tiebe.judges import Judge, judge
     from tiebe.load import load_tiebe
     from tiebe.regions import REGIONS
     from tiebe.scores import score
 
-__all__ = ["REGIONS", "load_tiebe", "score"]
+__all__ = ["REGIONS", "Judge", "answer", "evaluate", "judge", "load_tiebe", "score"]
 
 # Where each exported name lives. No module bears the name of an exported function, or importing
 # the module would put it in the function's place.
-_HOME = {"REGIONS": "regions", "load_tiebe": "load", "score": "scores"}
+_HOME = {
+    "REGIONS": "regions",
+    "Judge": "judges",
+    "answer": "answers",
+    "evaluate": "evaluation",
+    "judge": "judges",
+    "load_tiebe": "load",
+    "score": "scores",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,11 +13,20 @@ from tiebe.errors import RecordError
 from tiebe.journal import Journal
 from tiebe.llm import Ask, Model, open_model
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Answer, dicts, record_id
+from tiebe.records import Answer, Drop, dicts, from_row, read_rows, record_id, to_row
 from tiebe.regions import REGIONS
 from tiebe.resources import home
 
-__all__ = ["Item", "answer", "answer_stage", "items", "without_label"]
+__all__ = [
+    "Item",
+    "answer",
+    "answer_stage",
+    "flat",
+    "forms",
+    "items",
+    "read_answers",
+    "without_label",
+]
 
 _LABELS = (
     *("Answer", "Final answer", "Short answer"),
@@ -168,12 +177,30 @@ def answer(
             folder = home() / "answers" if opened.lasting else None
             journal = stack.enter_context(Journal(folder, fsync=True))
         outcome = run_stage(stage, asked, journal, workers=concurrency)
-        had = {(a.question_id, a.language, a.question): a for a in outcome.records()}
+        made = [(item, outcome.one(item)) for item in asked]
     return [
-        had.get((item.question_id, item.language, item.question))
-        or _failed(item, opened, form(item.language), outcome.failed[stage.key(item)].detail)
-        for item in asked
+        _failed(item, opened, form(item.language), got.detail) if isinstance(got, Drop) else got
+        for item, got in made
     ]
+
+
+def flat(answer: Answer) -> dict[str, Any]:
+    """Returns an answer as a row of a file: the question's id is `id`, as in the release."""
+    row = to_row(answer)
+    return {
+        "id": row.pop("question_id"),
+        **{"answer_prompt" if name == "prompt" else name: value for name, value in row.items()},
+    }
+
+
+def read_answers(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields the answers of a JSONL file, as they stand, or of a run folder, as of `flat`.
+
+    Raises:
+        RecordError: See `tiebe.records.read_rows`.
+    """
+    for row in read_rows(path, stage="answer"):
+        yield flat(from_row(Answer, row)) if row.get("record") == "Answer" else row
 
 
 def _failed(item: Item, model: Model, prompt: Prompt, detail: str) -> Answer:

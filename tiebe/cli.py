@@ -3,8 +3,9 @@
 import logging
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -122,6 +123,261 @@ def show(table: Any, *, as_json: bool) -> None:
     if "small" in shown:
         shown["small"] = shown["small"].map({True: "n < 30", False: ""})
     click.echo(shown.to_string(index=False))
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Returns one decorator that adds several options, in the order given."""
+
+    def add(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return add
+
+
+model_options = options(
+    click.option(
+        "--model",
+        metavar="NAME",
+        help="provider:name, a model of the paper, local, replay:FILE.",
+    ),
+    click.option("--base-url", metavar="URL", help="An OpenAI-compatible server."),
+    click.option("--key", metavar="VARIABLE", help="Environment variable with the server's key."),
+    click.option("--max-tokens", default=1024, show_default=True, help="Limit of each reply."),
+)
+question_options = options(
+    click.option("--region", multiple=True, help="A region, alias or macro-region; repeatable."),
+    click.option(
+        "--split",
+        type=click.Choice(["english", "native", "both"]),
+        default="english",
+        show_default=True,
+        help="Which questions.",
+    ),
+    after,
+    before,
+    click.option("--sample", metavar="mini|N", help="The fixed thousand, or N, stratified."),
+    click.option("--source", metavar="REPO|FOLDER", help="A Hub repo id or a release folder."),
+    click.option("--release", metavar="VERSION", help="As 2025.04; the newest by default."),
+)
+concurrency = click.option(
+    "--concurrency", default=16, show_default=True, help="Requests in flight."
+)
+
+
+def opened(name: str | None, base_url: str | None, key: str | None, max_tokens: int) -> Any:
+    """Returns the model that the options name."""
+    from tiebe.errors import SettingsError
+    from tiebe.llm import open_model
+
+    if not name:
+        raise SettingsError("no model is named: give --model provider:name, local or replay:FILE")
+    return open_model(name, base_url=base_url, key=key, max_tokens=max_tokens)
+
+
+def selected(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of `load_tiebe` that the `question_options` give."""
+    sample = given["sample"]
+    chosen = {
+        "region": list(given["region"]) or None,
+        "language": given["split"],
+        "after": given["after"],
+        "before": given["before"],
+        "sample": int(sample) if sample and sample.isdecimal() else sample,
+        "source": given["source"],
+        "version": given["release"],
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def write_rows(rows: Any, out: Path | None) -> None:
+    """Writes rows as JSON lines, to a file in one go or to stdout."""
+    import json
+
+    lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+    if out is None:
+        for line in lines:
+            click.echo(line)
+        return
+    new = out.with_name(out.name + ".new")
+    with new.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(line + "\n" for line in lines)
+    new.replace(out)
+
+
+out = click.option("--out", type=click.Path(path_type=Path), help="A JSONL file; else stdout.")
+
+
+@main.command("answer")
+@click.argument("rows", required=False, type=click.Path(path_type=Path))
+@model_options
+@click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
+@question_options
+@concurrency
+@out
+def answer_(
+    rows: Path | None,
+    prompt: str | None,
+    concurrency: int,
+    out: Path | None,
+    **given: Any,
+) -> None:
+    """Asks a model the questions of a release, or of a file ROWS (question, answer).
+
+    Answers are kept: a call that was stopped goes on where it was.
+    """
+    from tiebe.answers import answer, flat
+    from tiebe.load import load_tiebe
+    from tiebe.records import read_rows
+
+    model = opened(*(given.pop(name) for name in ("model", "base_url", "key", "max_tokens")))
+    if rows is None:
+        questions: Any = load_tiebe(**selected(given))
+    else:
+        questions = read_rows(rows, "question", "answer")
+    answers = answer(questions, model, prompt=prompt, concurrency=concurrency)
+    write_rows(map(flat, answers), out)
+
+
+judge_options = options(
+    click.option("--prompt", metavar="VERSION|FILE", help="1, event-1, paper, or an own template."),
+    click.option(
+        "--prompt-language",
+        type=click.Choice(["english", "native"]),
+        default="english",
+        show_default=True,
+        help="Of the judge's prompt for native questions.",
+    ),
+    click.option("--unanswerable", metavar="TEXT", help="Expected answer where there is none."),
+)
+
+
+@main.command("judge")
+@click.argument("rows", type=click.Path(path_type=Path))
+@model_options
+@judge_options
+@click.option("--column", multiple=True, metavar="OURS=THEIRS", help="As answer=gold; repeatable.")
+@concurrency
+@out
+def judge_(
+    rows: Path,
+    column: tuple[str, ...],
+    out: Path | None,
+    **given: Any,
+) -> None:
+    """Judges a file or run folder of answers: question, answer, model_answer in each row.
+
+    Each row is written with its verdict (correct, refusal, reasoning, confidence, decided_by,
+    judge, prompt); its other fields pass through. Model `offline` needs no key. Verdicts are
+    kept: a call that was stopped goes on where it was.
+    """
+    from tiebe.answers import read_answers
+    from tiebe.errors import SettingsError
+    from tiebe.judges import OFFLINE, Judge, verdict_fields
+
+    server = [given.pop(name) for name in ("model", "base_url", "key", "max_tokens")]
+    name = server[0] or os.environ.get("TIEBE_JUDGE")
+    if any("=" not in pair for pair in column):
+        raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
+    judge = Judge(
+        name if name in (None, OFFLINE) else opened(name, *server[1:]),
+        columns=dict(pair.split("=", 1) for pair in column),
+        **given,
+    )
+    given_rows = list(read_answers(rows))
+    verdicts = judge(given_rows)
+    unscored = sum(verdict.correct is None for verdict in verdicts)
+    if unscored:
+        click.echo(f"{unscored} of {len(verdicts)} are unscored: see their reasoning", err=True)
+    write_rows(
+        ({**row, **verdict_fields(v)} for row, v in zip(given_rows, verdicts, strict=True)), out
+    )
+
+
+@main.command("evaluate")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@model_options
+@click.option("--judge", "judge_", metavar="NAME", help="offline (no key), or a model as --model.")
+@click.option("--judge-base-url", metavar="URL", help="The judge's server.")
+@click.option("--judge-key", metavar="VARIABLE", help="Environment variable with its key.")
+@click.option("--judge-prompt", metavar="VERSION|FILE", help="event-1 by default.")
+@click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
+@question_options
+def evaluate_(
+    run: Path | None,
+    judge_: str | None,
+    judge_base_url: str | None,
+    judge_key: str | None,
+    judge_prompt: str | None,
+    prompt: str | None,
+    **given: Any,
+) -> None:
+    """Asks a model, judges its answers and scores them: into the folder RUN, resumable."""
+    from tiebe.evaluation import PROMPT, evaluate
+    from tiebe.judges import OFFLINE, Judge
+
+    model = opened(*(given.pop(name) for name in ("model", "base_url", "key", "max_tokens")))
+    name = judge_ or os.environ.get("TIEBE_JUDGE") or None
+    by = name if name in (None, OFFLINE) else opened(name, judge_base_url, judge_key, 1024)
+    judge = Judge(by, judge_prompt or PROMPT)
+    result = evaluate(model, judge=judge, prompt=prompt, run=run, **selected(given))
+    click.echo(str(result))
+    if run is not None:
+        click.echo(f"answers, verdicts and manifest: {run}", err=True)
+
+
+@main.command("regions")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects.")
+def regions_(as_json: bool) -> None:
+    """Lists the regions: slug, name, macro-region, native language, aliases."""
+    from tiebe.regions import REGIONS
+
+    rows = [
+        {
+            "slug": region.slug,
+            "name": region.name,
+            "macro_region": region.macro_region or "",
+            "native": region.language.name if region.language else "",
+            "aliases": ", ".join(region.aliases),
+        }
+        for region in REGIONS.values()
+    ]
+    listed(rows, as_json=as_json)
+
+
+@main.command("models")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects.")
+def models_(as_json: bool) -> None:
+    """Lists the models of the paper, with their knowledge cutoffs; any other can be asked too."""
+    from tiebe.models import MODELS, PROVIDERS
+
+    rows = [
+        {
+            "id": model.id,
+            "provider": model.provider,
+            "version": model.version,
+            "cutoff": model.cutoff or "",
+            "key": PROVIDERS[model.provider].key,
+        }
+        for model in MODELS.values()
+    ]
+    listed(rows, as_json=as_json)
+
+
+def listed(rows: list[dict[str, str]], *, as_json: bool) -> None:
+    """Prints a list, as JSON or in columns."""
+    if as_json:
+        import json
+
+        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    for row in [dict(zip(rows[0], rows[0], strict=True)), *rows]:
+        click.echo("  ".join(row[name].ljust(width) for name, width in widths.items()).rstrip())
 
 
 if __name__ == "__main__":

@@ -121,11 +121,21 @@ class Outcome:
 
     def records(self) -> Iterator[Any]:
         """Yields the outputs."""
-        kinds = {kind.__name__: kind for kind in self.stage.makes}
         for key in self.inputs:
             entry = self.journal.get(key)
-            for row in entry.rows if entry else ():
-                yield from_row(kinds[row["record"]], row, where=f"{self.stage.name} journal")
+            yield from map(self._record, entry.rows if entry else ())
+
+    def one(self, record: Any) -> Any:
+        """Returns what an input of a stage that maps one to one became: its output or its Drop."""
+        key = self.stage.key(record)
+        entry = self.journal.get(key)
+        if entry is None:
+            return self.failed[key]
+        return from_row(Drop, entry.drop) if entry.drop else self._record(entry.rows[0])
+
+    def _record(self, row: Mapping[str, Any]) -> Any:
+        kinds = {kind.__name__: kind for kind in self.stage.makes}
+        return from_row(kinds[row["record"]], row, where=f"{self.stage.name} journal")
 
     def drops(self) -> Iterator[Drop]:
         """Yields what was left out, the failures of this run included."""

@@ -22,11 +22,11 @@ from tiebe.lexical import fold, hand_rule, is_refusal
 from tiebe.llm import Ask, Model, Reply, json_objects, open_model
 from tiebe.models import PROVIDERS
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Verdict, dicts, from_row, record_id
+from tiebe.records import Drop, Verdict, dicts, record_id, to_row
 from tiebe.regions import LANGUAGES
 from tiebe.resources import home
 
-__all__ = ["Case", "Judge", "judge", "read_verdict"]
+__all__ = ["OFFLINE", "Case", "Judge", "judge", "read_verdict", "verdict_fields"]
 
 OFFLINE = "offline"
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
@@ -164,7 +164,10 @@ class Judge:
             RecordError: See `cases`.
             ModelError: The model can no longer be asked at all. What was judged is kept.
         """
-        cases = self.cases(rows)
+        return self.verdicts(self.cases(rows))
+
+    def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
+        """Judges cases; see `__call__`."""
         stage = Stage(
             "judge", 1, lambda c: [self.decide(c)], (Verdict,), params=self.params, paid=self.paid
         )
@@ -177,16 +180,8 @@ class Judge:
             workers=self.concurrency if self.paid else 1,
             progress=self.progress,
         )
-        verdicts = []
-        for case in cases:
-            key = stage.key(case)
-            entry = journal.get(key)
-            verdicts.append(
-                from_row(Verdict, entry.rows[0])
-                if entry is not None
-                else self.unscored(outcome.failed[key].detail)
-            )
-        return verdicts
+        made = map(outcome.one, cases)
+        return [self.unscored(got.detail) if isinstance(got, Drop) else got for got in made]
 
     def unscored(self, reason: str) -> Verdict:
         """Returns the verdict on what could not be judged."""
@@ -220,6 +215,13 @@ def judge(
     """
     row = dict(zip(_FIELDS, (question, expected, candidate, language), strict=True))
     return Judge(model, prompt, **{"progress": False, **options})([row])[0]
+
+
+def verdict_fields(verdict: Verdict) -> dict[str, Any]:
+    """Returns what a verdict adds to a row of a file."""
+    row = to_row(verdict)
+    names = ("correct", "refusal", "reasoning", "confidence", "decided_by", "judge", "prompt")
+    return {name: row[name] for name in names}
 
 
 def _chosen(model: Ask | Model | None) -> Ask | Model:

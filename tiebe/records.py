@@ -18,6 +18,7 @@ from tiebe.errors import RecordError
 
 __all__ = [
     "COLUMNS",
+    "VERDICTS",
     "Answer",
     "Drop",
     "Group",
@@ -33,6 +34,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+VERDICTS = "verdicts.jsonl"
+"""The file in a run folder with the last evaluation of each model; its journals keep all."""
 
 _PUNCTUATION = re.compile(r"[^\w]+")
 
@@ -236,22 +240,28 @@ class Row(TypedDict, total=False):
     refusal: bool | None
 
 
-def read_rows(path: Path, *required: str) -> Iterator[dict[str, Any]]:
+def read_rows(
+    path: Path, *required: str, stage: Literal["judge", "answer"] = "judge"
+) -> Iterator[dict[str, Any]]:
     """Yields the rows of a JSONL file, or of the verdicts in a run folder, as they stand.
 
     Args:
-        path: A file with one JSON object a line, or a run folder, whose `judge/*.jsonl` is read.
+        path: A file with one JSON object a line, or a run folder, whose `verdicts.jsonl` is read,
+            or, while there is none, the journal `judge/*.jsonl`.
         required: Names of fields that every row must have.
+        stage: Whose records are read in a run folder; `answer` for the answers, judged or not.
 
     Raises:
         RecordError: The path does not exist or holds no rows; a line is no JSON object, lacks a
             required field or has a field of another type. The message begins `file:line: field`.
     """
+    if stage == "judge" and (path / VERDICTS).is_file():
+        path = path / VERDICTS
     journal = path.is_dir()
     if journal:
-        files = sorted((path / "judge").glob("*.jsonl"))
+        files = sorted((path / stage).glob("*.jsonl"))
         if not files:
-            raise RecordError(f"{path}: no run folder with verdicts, judge/*.jsonl is missing")
+            raise RecordError(f"{path}: no run folder of that kind, {stage}/*.jsonl is missing")
     elif path.is_file():
         files = [path]
     else:

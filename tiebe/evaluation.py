@@ -1,0 +1,264 @@
+"""Evaluates a model in one call: asks it, judges its answers, scores the verdicts; resumable."""
+
+import contextlib
+import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from tiebe.answers import answer
+from tiebe.engine import Stage, run_stage
+from tiebe.errors import RecordError, SettingsError
+from tiebe.journal import Journal
+from tiebe.judges import Case, Judge
+from tiebe.llm import Ask, Model, open_model
+from tiebe.records import VERDICTS, Answer, Drop, Verdict, canonical, dicts, read_rows, to_row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Judged", "Result", "Selection", "evaluate"]
+
+PROMPT = "event-1"
+"""The judge's prompt for questions of this benchmark: their events did happen."""
+
+
+class Selection(TypedDict, total=False):
+    """Which questions are asked: what `tiebe.load_tiebe` takes."""
+
+    region: Any
+    language: str
+    years: Any
+    after: str | None
+    before: str | None
+    since: str | None
+    sample: Literal["mini"] | int | None
+    version: str | None
+    source: str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer with its verdict, flat: a row of what is scored."""
+
+    id: str
+    """The question's."""
+    event_id: str
+    region: str
+    language: str
+    split: str
+    year: str
+    month: str
+    question: str
+    answer: str
+    model: str
+    model_answer: str
+    finish: str
+    """Why the model stopped: `stop`, `length` (truncated) …, `failed` (there is no answer)."""
+    served_model: str
+    answer_prompt: str
+    correct: bool | None
+    refusal: bool
+    reasoning: str
+    confidence: float | None
+    decided_by: str
+    judge: str
+    prompt: str
+    """The judge's."""
+    judge_served: str
+    usage: Mapping[str, int] = field(default_factory=dict)
+    """Tokens of the judgement."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an evaluation gives; shows its table in a notebook.
+
+    Attributes:
+        rows: One dict per question with the fields of `Judged`.
+        scores: What `tiebe.score` makes of them, by model and split.
+        manifest: What was asked, of whom, when, and what it took.
+        run: The run folder, if there is one.
+    """
+
+    rows: list[dict[str, Any]]
+    scores: "pd.DataFrame"
+    manifest: Mapping[str, Any]
+    run: Path | None = None
+
+    def _shown(self) -> "pd.DataFrame":
+        shown = self.scores.drop(columns=["contradictory", "small"], errors="ignore")
+        shares = [name for name in shown.columns if shown[name].dtype.kind == "f"]
+        return shown.assign(**{c: shown[c].map("{:.1%}".format) for c in shares})
+
+    def __str__(self) -> str:
+        return str(self._shown().to_string(index=False))
+
+    def _repr_html_(self) -> str:
+        return str(self._shown().to_html(index=False, escape=True))
+
+
+def evaluate(
+    model: Ask | Model,
+    *,
+    judge: Ask | Judge = "offline",
+    prompt: str | Path | None = None,
+    run: str | Path | None = None,
+    questions: Iterable[Any] | None = None,
+    **selection: Unpack[Selection],
+) -> Result:
+    """Asks a model the benchmark's questions, judges its answers and scores the verdicts.
+
+    Args:
+        model: A name, a function from prompt to reply, or what `tiebe.llm.open_model` gave.
+        judge: A judge's model, or a `Judge` with its own settings. A model judges by TiEBe's own
+            prompt, `event-1`.
+        prompt: A version of the prompt `answer`; `paper` by default.
+        run: A folder where all is kept: called again, only what is missing is done, and what a
+            changed judge must judge anew. It may hold several models. None: what is paid for is
+            kept under `TIEBE_HOME`.
+        questions: Own rows with `question` and `answer`, instead of a release's.
+        **selection: What `tiebe.load_tiebe` takes: region, language, sample, source …
+
+    Raises:
+        SettingsError: An unknown model, region …
+        ModelError: A model can no longer be asked at all; what was done is kept.
+    """
+    opened = model if isinstance(model, Model) else open_model(model)
+    by = judge if isinstance(judge, Judge) else Judge(judge, PROMPT)
+    if questions is None:
+        from tiebe.load import load_tiebe
+
+        questions = load_tiebe(**selection)
+    elif selection:
+        raise SettingsError(f"questions are given, so {', '.join(selection)} cannot select any")
+    rows = list(dicts(questions))
+    if not rows:
+        raise RecordError("there are no questions to ask")
+    folder = None if run is None else Path(run)
+    started = _now()
+    with contextlib.ExitStack() as stack:
+
+        def journal(name: str, *, paid: bool) -> Journal | None:
+            if folder is None:
+                return None
+            return stack.enter_context(Journal(folder / name, fsync=paid))
+
+        answers = answer(rows, opened, prompt=prompt, journal=journal("answer", paid=True))
+        judged = _judge(answers, by, journal("judge", paid=by.paid))
+    table = [to_row(row) for row in judged]
+    manifest = _manifest(answers, judged, selection) | {"started": started, "ended": _now()}
+    if folder is not None:
+        _keep(folder, opened.name, table, manifest)
+    from tiebe.scores import score
+
+    return Result(table, score(table, ("model", "split")), manifest, folder)
+
+
+def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> list[Judged]:
+    """Judges the answers that there are; without a journal, verdicts are kept as `Judge` does."""
+    there = [a for a in answers if a.finish != "failed"]
+    if journal is None:
+        made = iter(judge.verdicts([_case(a) for a in there]))
+    else:
+
+        def run(answer: Answer) -> list[Judged]:
+            return [_row(answer, judge.decide(_case(answer)))]
+
+        stage = Stage("judge", 1, run, (Judged,), params=judge.params, paid=judge.paid)
+        made = map(run_stage(stage, there, journal, workers=judge.concurrency).one, there)
+    rows = []
+    for a in answers:
+        got = Drop("answer", a.id, "failed", a.raw) if a.finish == "failed" else next(made)
+        if isinstance(got, Drop):
+            got = judge.unscored(got.detail)
+        rows.append(_row(a, got) if isinstance(got, Verdict) else got)
+    return rows
+
+
+def _case(answer: Answer) -> Case:
+    return Case(answer.question, (answer.answer,), answer.model_answer, answer.language or None)
+
+
+def _row(answer: Answer, verdict: Verdict) -> Judged:
+    return Judged(
+        id=answer.question_id,
+        event_id=answer.event_id,
+        region=answer.region,
+        language=answer.language,
+        split=answer.split,
+        year=answer.year,
+        month=answer.month,
+        question=answer.question,
+        answer=answer.answer,
+        model=answer.model,
+        model_answer=answer.model_answer,
+        finish=answer.finish,
+        served_model=answer.served_model,
+        answer_prompt=answer.prompt,
+        correct=verdict.correct,
+        refusal=verdict.refusal,
+        reasoning=verdict.reasoning,
+        confidence=verdict.confidence,
+        decided_by=verdict.decided_by,
+        judge=verdict.judge,
+        prompt=verdict.prompt,
+        judge_served=verdict.served_model,
+        usage=verdict.usage,
+    )
+
+
+def _manifest(
+    answers: Sequence[Answer], judged: Sequence[Judged], selection: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What was asked, of whom, and what it took; nothing secret."""
+
+    def total(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
+        return dict(sum(map(Counter, usages), Counter()))
+
+    def count(values: Iterable[str]) -> dict[str, int]:
+        return dict(Counter(filter(None, values)).most_common())
+
+    return {
+        "tiebe": installed("tiebe"),
+        "questions": {"n": len(answers), **{k: str(v) for k, v in selection.items()}},
+        "answers": {
+            "prompts": {a.prompt: a.prompt_sha for a in answers},
+            "served": count(a.served_model for a in answers),
+            "finish": count(a.finish for a in answers),
+            "usage": total(a.usage for a in answers),
+        },
+        "verdicts": {
+            "judge": count(row.judge for row in judged),
+            "prompts": count(row.prompt for row in judged),
+            "served": count(row.judge_served for row in judged),
+            "decided_by": count(row.decided_by for row in judged),
+            "unscored": sum(row.correct is None for row in judged),
+            "usage": total(row.usage for row in judged),
+        },
+    }
+
+
+def _keep(folder: Path, model: str, rows: Sequence[Mapping[str, Any]], manifest: Any) -> None:
+    """Puts a model's last evaluation in place of its former one, beside those of other models."""
+    table, about = folder / VERDICTS, folder / "manifest.json"
+    others = [r for r in read_rows(table) if r["model"] != model] if table.is_file() else []
+    known = json.loads(about.read_bytes()) if about.is_file() else {}
+    evaluations = {**known.get("evaluations", {}), model: manifest}
+    _replace(table, b"".join(canonical(row) + b"\n" for row in [*others, *rows]))
+    text = json.dumps({**known, "evaluations": evaluations}, ensure_ascii=False, indent=2)
+    _replace(about, text.encode() + b"\n")
+
+
+def _replace(path: Path, content: bytes) -> None:
+    new = path.with_name(path.name + ".new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
