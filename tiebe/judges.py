@@ -453,7 +453,7 @@ def _lines(*labels: tuple[str, str]) -> tuple[re.Pattern[str], dict[str, bool]]:
     refusal = re.escape(words.get("refusal", "Refusal"))
     return (
         re.compile(
-            rf"^[ \t>*_#-]*(?:(?P<refusal>{refusal})|{correct})[*_ \t]*[:：][*_\s\"'(]*"
+            rf"^[ \t>*_#-]*(?:(?P<refusal>{refusal})|{correct})[*_ \t]*[:：][*_\s\"'“«(]*"
             rf"(?P<value>{'|'.join(map(re.escape, spellings))})(?!\w)(?P<rest>.*)$",
             re.IGNORECASE | re.MULTILINE,
         ),

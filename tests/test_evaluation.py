@@ -1,0 +1,138 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import llm_server
+import pytest
+from click.testing import CliRunner
+
+from tiebe.cli import main
+from tiebe.errors import RecordError, SettingsError
+from tiebe.evaluation import evaluate
+from tiebe.judges import Judge
+from tiebe.llm import open_model
+from tiebe.records import read_rows
+from tiebe.scores import score
+
+QUESTIONS = [
+    {
+        "id": f"q{n}",
+        "event_id": f"e{n}",
+        "region": "Brazil",
+        "language": code,
+        "year": "2018",
+        "month": "10",
+        "question": f"{'Quem' if code == 'pt' else 'Who'} won race {n}?",
+        "answer": f"Rider {n}",
+    }
+    for n in range(6)
+    for code in ("en", "pt")
+]
+
+
+def candidate(prompt: str) -> str:
+    """Right for the even numbers."""
+    number = int(prompt.split("race ")[1][0])
+    return f"Answer: Rider {number - number % 2}"
+
+
+def test_three_lines_without_a_key() -> None:
+    result = evaluate(candidate, questions=QUESTIONS)
+    assert [row["correct"] for row in result.rows[:4]] == [True, True, False, False]
+    assert list(result.scores["accuracy"]) == [0.5, 0.5]
+    assert "<table" in result._repr_html_() and "50.0%" in str(result)
+
+
+def test_a_run_folder_is_resumable_and_scored(tmp_path: Path) -> None:
+    with llm_server.running() as candidates, llm_server.running() as judges:
+        model = open_model("c", base_url=candidates.base_url)
+
+        def go(prompt: str, questions: list[dict[str, Any]]) -> Any:
+            judge = Judge(open_model("j", base_url=judges.base_url), prompt, progress=False)
+            return evaluate(model, judge=judge, run=tmp_path, questions=questions)
+
+        def asked() -> tuple[int, int]:
+            return candidates.stats()["requests"], judges.stats()["requests"]
+
+        first = go("event-1", QUESTIONS[:-2])
+        assert asked() == (10, 10)
+        assert go("event-1", QUESTIONS[:-2]).rows == first.rows
+        assert asked() == (10, 10)
+        go("event-1", QUESTIONS[:-1])  # a new question costs one answer and one verdict
+        assert asked() == (11, 11)
+        last = go("1", QUESTIONS[:-1])  # another prompt of the judge: no answer anew
+        assert asked() == (11, 22)
+    rows = list(read_rows(tmp_path, "correct"))
+    assert rows == last.rows and {row["prompt"] for row in rows} == {"judge@1"}
+    manifest = json.loads((tmp_path / "manifest.json").read_bytes())["evaluations"]["c"]
+    assert manifest["answers"]["served"] == {"c": 11} and manifest["questions"]["n"] == 11
+    assert score(rows)["n"].item() == 11
+
+
+def test_several_models_share_a_folder(tmp_path: Path) -> None:
+    def other(prompt: str) -> str:
+        return "Answer: I do not know."
+
+    evaluate(candidate, run=tmp_path, questions=QUESTIONS)
+    evaluate(other, run=tmp_path, questions=QUESTIONS)
+    evaluate(candidate, run=tmp_path, questions=QUESTIONS[:4])
+    table = score(read_rows(tmp_path, "correct")).set_index("model")
+    assert table["n"].to_dict() == {"candidate": 4, "other": 12}
+    assert table["refusal"].to_dict() == {"candidate": 0.0, "other": 1.0}
+
+
+def test_an_answer_that_could_not_be_had_is_unscored() -> None:
+    def model(prompt: str) -> str:
+        if "race 3" in prompt:
+            raise ValueError("boom")
+        return candidate(prompt)
+
+    result = evaluate(model, questions=QUESTIONS)
+    assert list(result.scores["unscored"]) == [1, 1]
+    assert {row["finish"] for row in result.rows if row["correct"] is None} == {"failed"}
+
+
+def test_contradicting_arguments_are_named() -> None:
+    with pytest.raises(SettingsError, match="so region cannot select"):
+        evaluate(candidate, questions=QUESTIONS, region="Brazil")
+    with pytest.raises(RecordError, match="no questions"):
+        evaluate(candidate, questions=[])
+
+
+def test_the_verbs_in_a_row(tmp_path: Path) -> None:
+    def run(*args: object) -> str:
+        result = CliRunner().invoke(main, [str(a) for a in args])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    rows, answers, verdicts = (tmp_path / f"{name}.jsonl" for name in "qav")
+    rows.write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
+    replies = tmp_path / "replies.jsonl"
+    replies.write_text(json.dumps({"match": ["race"], "reply": "Answer: Rider 2"}) + "\n")
+    run("answer", rows, "--model", f"replay:{replies}", "--out", answers)
+    run("judge", answers, "--model", "offline", "--out", verdicts)
+    judged = [json.loads(line) for line in verdicts.read_text().splitlines()]
+    assert len(judged) == 12 and sum(row["correct"] for row in judged) == 2
+    assert {"reasoning", "confidence", "decided_by", "judge", "prompt"} <= judged[0].keys()
+    before = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert all(row.items() <= new.items() for row, new in zip(before, judged, strict=True))
+    assert json.loads(run("score", verdicts, "--by", "split", "--json"))[0]["n"] == 6
+    assert "the_United_Kingdom" in run("regions") and "2023-10" in run("models")
+
+
+def test_own_columns_and_errors_of_the_judge_verb(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"question": "Who?", "gold": ["Ann", "Anna"], "model_answer": "Anna"}\n')
+    cli = CliRunner()
+    result = cli.invoke(main, ["judge", str(rows), "--model", "offline", "--column", "answer=gold"])
+    assert json.loads(result.stdout)["correct"] is True
+    for args, says in (
+        (["judge", str(rows)], "no judge is chosen"),
+        (["judge", str(rows), "--model", "offline"], "row 1: answer: expected a text"),
+        (["judge", str(rows), "--model", "offline", "--column", "x"], "--column is written"),
+        (["evaluate"], "no model is named"),
+        (["answer", str(rows), "--model", "gpt-99"], "unknown model"),
+    ):
+        result = cli.invoke(main, args)
+        assert result.exit_code == 1 and says in result.stderr, result.output
+        assert len(result.stderr.splitlines()) == 1

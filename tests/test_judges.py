@@ -1,0 +1,233 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import llm_server
+import pandas as pd
+import pytest
+
+from tiebe.errors import ModelError, RecordError, SettingsError
+from tiebe.judges import Judge, judge, read_verdict
+from tiebe.llm import open_model
+from tiebe.prompts import load_prompt
+
+QUESTION = "Who won Brazil's presidential election in October 2018?"
+YES = '{"reasoning": "The same.", "correct": true, "refusal": false}'
+NO = '{"reasoning": "Another.", "correct": false, "refusal": false}'
+REFUSED = '{"reasoning": "None given.", "correct": false, "refusal": true}'
+
+
+def says(*replies: str) -> Callable[[str], str]:
+    """A model that gives these replies in turn, the last one for ever."""
+    left = list(replies)
+    return lambda prompt: left.pop(0) if len(left) > 1 else left[0]
+
+
+def test_offline_needs_no_key() -> None:
+    right = judge(QUESTION, "Jair Bolsonaro", "It was Bolsonaro.", model="offline")
+    wrong = judge(QUESTION, "Jair Bolsonaro", "Fernando Haddad", model="offline")
+    none = judge(QUESTION, "Jair Bolsonaro", "I do not know.", model="offline")
+    assert [(v.correct, v.refusal) for v in (right, wrong, none)] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    assert right.decided_by == "offline" and "offline" in right.judge
+
+
+def test_no_judge_is_chosen_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match=r"'offline'.*'openai:NAME'"):
+        judge(QUESTION, "x", "x")
+    monkeypatch.setenv("TIEBE_JUDGE", "offline")
+    assert judge(QUESTION, "x", "x").decided_by == "offline"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reply", "correct", "refusal"),
+    [
+        ("1", YES, True, False),
+        ("1", REFUSED, False, True),
+        ("event-1", f"```json\n{NO}\n```", False, False),
+        ("paper", "Reasoning: the same man\nCorrect: yes", True, False),
+        ("paper", "Reasoning: another man\nCorrect: no", False, False),
+    ],
+)
+def test_a_model_judges(prompt: str, reply: str, correct: bool, refusal: bool) -> None:
+    verdict = judge(QUESTION, "Jair Bolsonaro", "Bolsonaro", model=says(reply), prompt=prompt)
+    assert (verdict.correct, verdict.refusal) == (correct, refusal)
+    assert verdict.prompt == f"judge@{prompt}" and verdict.reasoning and verdict.raw == reply
+
+
+def test_the_papers_prompt_knows_no_refusal_and_the_verdict_says_so() -> None:
+    by = says("Reasoning: none\nCorrect: no")
+    verdict = judge(QUESTION, "Jair Bolsonaro", "I do not know.", model=by, prompt="paper")
+    assert (verdict.correct, verdict.refusal) == (False, True)
+    assert "refusal by the offline rule" in verdict.judge
+
+
+def test_a_reply_without_a_verdict_is_asked_for_once_more() -> None:
+    seen = []
+
+    def model(prompt: str) -> str:
+        seen.append(prompt)
+        return "I think so." if len(seen) == 1 else YES
+
+    verdict = judge(QUESTION, "Jair Bolsonaro", "Bolsonaro", model=model)
+    assert verdict.correct is True and verdict.usage["calls"] == 2
+    assert "there is no verdict in it" in seen[1]
+
+
+def test_a_judge_without_a_verdict_leaves_the_answer_unscored() -> None:
+    verdict = judge(QUESTION, "Jair Bolsonaro", "Bolsonaro", model=says("Hm."))
+    assert verdict.correct is None and verdict.refusal is False
+    assert verdict.reasoning == "unscored: there is no verdict in it"
+
+
+def test_never_both_correct_and_a_refusal() -> None:
+    both = '{"reasoning": "?", "correct": true, "refusal": true}'
+    assert judge(QUESTION, "x", "x", model=says(both)).correct is None
+    assert judge(QUESTION, "x", "x", model=says(both, YES)).correct is True
+
+
+def test_to_decline_is_right_where_there_is_no_answer() -> None:
+    options: dict[str, Any] = {"unanswerable": "unanswerable"}
+    for model in ("offline", says(REFUSED)):
+        declined = judge(QUESTION, "Unanswerable", "I do not know.", model=model, **options)
+        assert (declined.correct, declined.refusal) == (True, True)
+    guessed = judge(QUESTION, "unanswerable", "Bolsonaro", model=says(NO), **options)
+    assert (guessed.correct, guessed.refusal) == (False, False)
+    known = judge(QUESTION, "Jair Bolsonaro", "I do not know.", model=says(REFUSED), **options)
+    assert (known.correct, known.refusal) == (False, True)
+
+
+def test_many_rows_of_another_benchmark() -> None:
+    rows = [
+        {"problem": "Who?", "gold": ["Ann", "Anne"], "out": "Anne"},
+        {"problem": "Who?", "gold": ["Ann", "Anne"], "out": "Bob"},
+    ]
+    columns = {"question": "problem", "answer": "gold", "model_answer": "out"}
+    for given in (rows, pd.DataFrame(rows)):
+        verdicts = Judge("offline", columns=columns, progress=False)(given)
+        assert [v.correct for v in verdicts] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"question": "Who?", "answer": "x"}, "row 1: model_answer: expected a text, got None"),
+        ({"question": "Who?", "answer": [], "model_answer": "x"}, "row 1: answer: no accepted"),
+        ({"question": "Who?", "answer": 3, "model_answer": "x"}, "row 1: answer: expected a text"),
+    ],
+)
+def test_a_bad_row_is_named(row: dict[str, Any], says: str) -> None:
+    with pytest.raises(RecordError, match=says):
+        Judge("offline", progress=False)([row])
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(SettingsError, match="columns names 'gold'"):
+        Judge("offline", columns={"gold": "answer"})
+    with pytest.raises(SettingsError, match="prompt_language is 'pt'"):
+        Judge("offline", prompt_language="pt")  # type: ignore[arg-type]
+
+
+def test_a_native_prompt_on_demand() -> None:
+    seen = []
+
+    def model(prompt: str) -> str:
+        seen.append(prompt)
+        return "Raciocínio: o mesmo\nCorreto: sim"
+
+    options: dict[str, Any] = {"prompt": "paper", "language": "pt"}
+    judge(QUESTION, "x", "x", model=says("Correct: yes"), **options)
+    verdict = judge(QUESTION, "x", "x", model=model, prompt_language="native", **options)
+    assert verdict.correct is True and verdict.prompt == "judge@paper.pt"
+    assert "Resposta esperada" in seen[0]
+
+
+def test_verdicts_are_kept_and_not_paid_twice() -> None:
+    rows = [
+        {"question": f"What is {n}?", "answer": str(n), "model_answer": str(n)} for n in range(20)
+    ]
+    with llm_server.running(p429=0.1, p500=0.1, retry_after="0.05") as server:
+        model = open_model("stub", base_url=server.base_url)
+        first = Judge(model, progress=False)(rows)
+        asked = server.stats()["requests"]
+        assert Judge(model, progress=False)(rows) == first
+        assert server.stats()["requests"] == asked
+        assert Judge(model, "event-1", progress=False)(rows) != first
+        assert server.stats()["requests"] >= asked + 20
+    prompt = load_prompt("judge")
+    for row, verdict in zip(rows, first, strict=True):
+        text = prompt.render(
+            question=row["question"], expected=row["answer"], candidate=row["model_answer"]
+        )[-1]["content"]
+        assert (verdict.correct, verdict.refusal) == llm_server.verdict(text)
+
+
+def test_a_dead_item_is_unscored_and_does_not_end_the_run() -> None:
+    def model(prompt: str) -> str:
+        if "Who 3?" in prompt:
+            raise ValueError("boom")
+        return YES
+
+    rows = [{"question": f"Who {n}?", "answer": "x", "model_answer": "x"} for n in range(8)]
+    verdicts = Judge(model, progress=False)(rows)
+    assert [v.correct for v in verdicts] == [True] * 3 + [None] + [True] * 4
+    assert verdicts[3].reasoning == "ValueError: boom"
+
+
+def test_a_judge_that_cannot_be_asked_is_an_error() -> None:
+    with llm_server.running(pquota=1) as server, pytest.raises(ModelError, match="no quota"):
+        judge(QUESTION, "x", "x", model=open_model("stub", base_url=server.base_url))
+
+
+PAPER, JSON = load_prompt("judge", "paper"), load_prompt("judge", "1")
+
+
+@pytest.mark.parametrize(
+    ("text", "correct"),
+    [
+        ("Correct: yes", True),
+        ("**Correct:** No.", False),
+        ("- Correct: “yes”", True),
+        ("Correct:\nno", False),
+        ("Correct: yes\nOn second thought:\nCorrect: no", False),
+        ("Correct: no (it was 1991, not 1990)", False),
+        ('The candidate wrote "Correct: yes", which is not for me.\nCorrect: no', False),
+        ('Correct: no\nThe candidate wrote "Correct: yes".', False),
+        ("Correct: (yes|no)", None),
+        ("Correct: yes|no", None),
+        ("Correct: yes or no", None),
+        ("Correct: none of them", None),
+        ("It is correct.", None),
+        ("Verdict: INCORRECT", False),
+        ("Correct", True),
+        (f"Look:\n{YES}", True),
+        (f"{YES}\n{NO}", False),
+        (f'{YES}\n{{"note": "see above"}}', True),
+        ('{"correct": "maybe", "refusal": false}', None),
+        ('{"correct": true', None),
+        (YES[:-2], None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("prompt", [PAPER, JSON])
+def test_the_last_valid_verdict_counts(text: str, correct: bool | None, prompt: Any) -> None:
+    read = read_verdict(text, prompt)
+    assert (None if isinstance(read, str) else read.correct) is correct
+
+
+@pytest.mark.parametrize("code", ["am", "de", "es", "fr", "hi", "id", "pt", "ru", "tpi", "zh"])
+def test_native_verdicts_are_read(code: str) -> None:
+    prompt = load_prompt("judge", "paper", language=code)
+    words = prompt.labels
+    for name, correct in (("yes", True), ("no", False)):
+        text = f"{words['reasoning']}: the same\n{words['correct']}: {words[name]}"
+        read = read_verdict(text, prompt)
+        assert not isinstance(read, str) and (read.correct, read.reasoning) == (correct, "the same")
+
+
+def test_a_row_keeps_its_json(tmp_path: Any) -> None:
+    verdict = judge(QUESTION, "x", "x", model=says(json.dumps(json.loads(YES))))
+    assert verdict.confidence is None and verdict.served_model == "<lambda>"
