@@ -5,7 +5,9 @@ from typing import Any
 import llm_server
 import pytest
 from click.testing import CliRunner
+from releases import make
 
+from builder.release import Edition, write_release
 from tiebe.cli import main
 from tiebe.errors import RecordError, SettingsError
 from tiebe.evaluation import evaluate
@@ -14,6 +16,7 @@ from tiebe.llm import open_model
 from tiebe.records import read_rows
 from tiebe.scores import score
 
+RIDERS = ("Ann", "Bea", "Cid", "Dov", "Eva", "Fay")
 QUESTIONS = [
     {
         "id": f"q{n}",
@@ -23,7 +26,7 @@ QUESTIONS = [
         "year": "2018",
         "month": "10",
         "question": f"{'Quem' if code == 'pt' else 'Who'} won race {n}?",
-        "answer": f"Rider {n}",
+        "answer": RIDERS[n],
     }
     for n in range(6)
     for code in ("en", "pt")
@@ -33,7 +36,7 @@ QUESTIONS = [
 def candidate(prompt: str) -> str:
     """Right for the even numbers."""
     number = int(prompt.split("race ")[1][0])
-    return f"Answer: Rider {number - number % 2}"
+    return f"Answer: {RIDERS[number - number % 2]}"
 
 
 def test_three_lines_without_a_key() -> None:
@@ -108,7 +111,7 @@ def test_the_verbs_in_a_row(tmp_path: Path) -> None:
     rows, answers, verdicts = (tmp_path / f"{name}.jsonl" for name in "qav")
     rows.write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
     replies = tmp_path / "replies.jsonl"
-    replies.write_text(json.dumps({"match": ["race"], "reply": "Answer: Rider 2"}) + "\n")
+    replies.write_text(json.dumps({"match": ["race"], "reply": "Answer: Cid"}) + "\n")
     run("answer", rows, "--model", f"replay:{replies}", "--out", answers)
     run("judge", answers, "--model", "offline", "--out", verdicts)
     judged = [json.loads(line) for line in verdicts.read_text().splitlines()]
@@ -136,3 +139,26 @@ def test_own_columns_and_errors_of_the_judge_verb(tmp_path: Path) -> None:
         result = cli.invoke(main, args)
         assert result.exit_code == 1 and says in result.stderr, result.output
         assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_release_is_evaluated_by_one_command(tmp_path: Path) -> None:
+    write_release(tmp_path / "r", *make(4), Edition("2025.04"))
+    replies, run = tmp_path / "replies.jsonl", tmp_path / "run"
+    replies.write_text(
+        json.dumps({"match": ["foi"], "reply": "Resposta: Answer 1"})
+        + "\n"
+        + json.dumps({"match": ["event"], "reply": "Answer: I do not know."})
+        + "\n"
+    )
+    args = ["evaluate", str(run), "--model", f"replay:{replies}", "--judge", "offline"]
+    args += ["--source", str(tmp_path / "r"), "--region", "Brasil", "--split", "both"]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0, result.output
+    rows = list(read_rows(run, "correct"))
+    assert len(rows) == 8 and {row["region"] for row in rows} == {"Brazil"}
+    assert {row["split"]: row["answer_prompt"] for row in rows} == {
+        "english": "answer@paper",
+        "native": "answer@paper.pt",
+    }
+    assert sum(row["refusal"] for row in rows) == 4
+    assert "english" in result.stdout and str(run) in result.stderr
