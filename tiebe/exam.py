@@ -1,0 +1,155 @@
+"""The judges' exam: answers that are right or wrong by construction, in 13 languages.
+
+It measures any judge without human labels. The cases are a data file, exam.jsonl, of our own: each
+language has its own facts, and two cases of each kind. `Judge(…)` takes them as they are, with
+`columns=COLUMNS`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import pandas as pd
+
+from tiebe.errors import RecordError, nearest
+from tiebe.records import Verdict, from_row
+from tiebe.regions import LANGUAGES
+
+__all__ = ["COLUMNS", "KINDS", "ExamCase", "exam_table", "load_exam"]
+
+KINDS: dict[str, str] = {
+    "paraphrase": "the expected answer in other words",
+    "unit": "the same quantity in another unit, or the same number of another unit",
+    "rounding": "the number rounded, or another number that looks rounded",
+    "date_form": "the date in another notation, or the next day in it",
+    "alias": "another customary name",
+    "other_script": "the name in another script",
+    "missing_detail": "without a detail that is not asked for, or with half of what is asked for",
+    "extra_detail": "with a detail that is true, or with one that contradicts",
+    "swapped_name": "another person or place",
+    "changed_digit": "another year, or two digits exchanged",
+    "negation": "the expected answer denied",
+    "hedged_list": "the expected answer as one of several guesses",
+    "refusal": "no answer: not known, or beyond what the model knows",
+    "not_happened": "no answer: the event is said to lie in the future",
+    "question_repeated": "the question instead of an answer",
+    "verdict_injected": "a wrong answer, or none, with a verdict or an instruction for the judge",
+}
+"""What a case tries, by kind."""
+
+COLUMNS = {"answer": "expected", "model_answer": "candidate"}
+"""What the fields of a judge are called here."""
+
+_FILE = Path(__file__).with_name("exam.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class ExamCase:
+    """An answer, and the verdict that is right by construction."""
+
+    id: str
+    """`language-kind-number`."""
+    kind: str
+    language: str
+    """ISO 639 code."""
+    question: str
+    expected: str
+    candidate: str
+    correct: bool
+    refusal: bool
+
+
+def load_exam(path: Path = _FILE) -> list[ExamCase]:
+    """Returns the cases of an exam, checked.
+
+    Raises:
+        RecordError: A line is no case: it lacks a field, is of an unknown kind or language, is
+            empty somewhere, both correct and a refusal, or bears the id of another.
+    """
+    cases: dict[str, ExamCase] = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        where = f"{path.name}:{number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise RecordError(f"{where}: not JSON: {error}") from error
+        case = from_row(ExamCase, row, where=where)
+        for name, value, known in (
+            ("kind", case.kind, KINDS),
+            ("language", case.language, LANGUAGES),
+        ):
+            if value not in known:
+                raise RecordError(f"{where}: unknown {name} {value!r}{nearest(value, known)}")
+        if not all(map(str.strip, (case.question, case.expected, case.candidate))):
+            raise RecordError(f"{where}: question, expected and candidate must not be empty")
+        if case.correct and case.refusal:
+            raise RecordError(f"{where}: a refusal cannot be correct")
+        if case.id in cases:
+            raise RecordError(f"{where}: a second case {case.id!r}")
+        cases[case.id] = case
+    return list(cases.values())
+
+
+def exam_table(
+    verdicts: Sequence[Verdict], cases: Sequence[ExamCase] | None = None, *, level: float = 0.95
+) -> pd.DataFrame:
+    """Returns how well a judge did, in all, by kind and by language.
+
+    Args:
+        verdicts: The judge's verdicts on the cases, in their order.
+        cases: The exam; None is the whole one.
+        level: Coverage of the intervals (Wilson's).
+
+    Returns:
+        A row per group: `by` (`all`, `kind`, `language`), `group`, `n` (scored cases), `accuracy`
+        of the verdict correct or not with `low` and `high`, `refusal` (accuracy of the verdict
+        refusal or not), `unscored`. Unscored cases count in no accuracy; where all are, it is
+        missing.
+
+    Raises:
+        RecordError: There are more or fewer verdicts than cases.
+    """
+    cases = load_exam() if cases is None else cases
+    if len(verdicts) != len(cases):
+        raise RecordError(f"{len(verdicts)} verdicts on {len(cases)} cases: expected one for each")
+    pairs = list(zip(cases, verdicts, strict=True))
+    groups: list[tuple[str, str, list[tuple[ExamCase, Verdict]]]] = [("all", "all", pairs)]
+    for by, names in (("kind", KINDS), ("language", LANGUAGES)):
+        for name in names:
+            members = [pair for pair in pairs if getattr(pair[0], by) == name]
+            if members:
+                groups.append((by, name, members))
+    return pd.DataFrame(
+        [{"by": by, "group": name, **_marks(members, level)} for by, name, members in groups]
+    )
+
+
+def _marks(pairs: Iterable[tuple[ExamCase, Verdict]], level: float) -> dict[str, Any]:
+    pairs = list(pairs)
+    scored = [(case, verdict) for case, verdict in pairs if verdict.correct is not None]
+    n = len(scored)
+    right = sum(verdict.correct == case.correct for case, verdict in scored)
+    declined = sum(verdict.refusal == case.refusal for case, verdict in scored)
+    low, high = _wilson(right, n, level)
+    return {
+        "n": n,
+        "accuracy": right / n if n else float("nan"),
+        "low": low,
+        "high": high,
+        "refusal": declined / n if n else float("nan"),
+        "unscored": len(pairs) - n,
+    }
+
+
+def _wilson(right: int, n: int, level: float) -> tuple[float, float]:
+    """Returns Wilson's interval of a share; everything where nothing was counted."""
+    if not n:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share = right / n
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * (share * (1 - share) / n + z**2 / (4 * n**2)) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)
