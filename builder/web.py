@@ -64,6 +64,8 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # The Wayback Machine's index and replay are an API with limits of its own (`WebSettings.delays`).
 NO_ROBOTS = frozenset({"web.archive.org"})
 
+# Keeps below what the Wayback Machine allows: 0.4 lookups and 8 replays a second.
+PACE = {"web.archive.org/cdx": 2.75, "web.archive.org/web": 0.2}
 # How often what may pass is tried; a failure that is not here is final at once.
 PASSING = {"rate_limited": 4, "server_error": 4, "timeout": 2, "unreachable": 2, "cut_off": 2}
 # How many days a final failure is believed.
@@ -91,8 +93,8 @@ class WebSettings:
         max_redirects: The longest chain of redirects.
         backoff: Seconds before the second try; doubled for each further one, up to a minute.
         longest_wait: Seconds; a host that wants a longer Retry-After is given up.
-        delays: Seconds by host, or by host and path, that replace `delay`. The defaults keep to
-            what the Wayback Machine allows (0.4 lookups and 8 replays a second).
+        delays: Seconds by host, or by host and path, that replace `delay`; added to those of
+            `PACE`.
 
     Raises:
         SettingsError: A value cannot be used.
@@ -110,9 +112,7 @@ class WebSettings:
     max_redirects: int = 8
     backoff: float = 1.0
     longest_wait: float = 3600.0
-    delays: Mapping[str, float] = field(
-        default_factory=lambda: {"web.archive.org/cdx/": 2.75, "web.archive.org/web/": 0.2}
-    )
+    delays: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("delay", "backoff", "longest_wait", "max_redirects"):
@@ -129,6 +129,12 @@ class WebSettings:
             )
         if not self.contact.isprintable() or not self.contact.isascii():
             raise SettingsError(f"[web] contact = {self.contact!r}: expected printable ASCII")
+        for key, seconds in self.delays.items():
+            if seconds < 0 or key.endswith("/") or "://" in key:
+                raise SettingsError(
+                    f"[web] delays: '{key}' = {seconds}: expected 'HOST' or 'HOST/PATH' = seconds"
+                )
+        object.__setattr__(self, "delays", {**PACE, **self.delays})
         try:
             self.refreshed()
         except ValueError as error:
@@ -147,16 +153,12 @@ class WebSettings:
         """Returns the queue that a canonical URL waits in: its host, or a key of `delays`."""
         parts = urlsplit(url)
         place = f"{parts.hostname or ''}{parts.path}"
-        keys = [key for key in self.delays if place == key or place.startswith(_prefix(key))]
+        keys = [key for key in self.delays if place == key or place.startswith(f"{key}/")]
         return max(keys, key=len, default=parts.hostname or "")
 
     def pause(self, owner: str) -> float:
         """Returns the seconds between two requests of a queue, robots.txt aside."""
         return self.delays.get(owner, self.delay)
-
-
-def _prefix(key: str) -> str:
-    return key if key.endswith("/") else key + "/"
 
 
 def _is_http(url: str) -> bool:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
+import brotli
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -281,6 +282,12 @@ def ten_gigabytes():
     return head, block, 1000
 
 
+def two_gigabytes():
+    packer = brotli.Compressor(quality=1)
+    block = bytes(1_000_000)
+    return b"".join(packer.process(block) for _ in range(2000)) + packer.finish()
+
+
 def bomb(handler):
     head, block, times = ten_gigabytes()
     handler.send_response(200)
@@ -314,6 +321,7 @@ HOSTILE = {
     "bomb": "too_large",
     "bomb-in-bomb": "too_large",
     "bomb-unannounced": "too_large",
+    "bomb-brotli": "too_large",
     "drip": "timeout",
     "drip-headers": "timeout",
     "many-headers": "cut_off",
@@ -369,6 +377,7 @@ def test_hostile_servers_end_within_their_limits(site):
             gzip.compress(head + block * 900), headers={"Content-Encoding": "gzip, gzip"}
         ),
         "bomb-unannounced": Answer(head + block * 900),
+        "bomb-brotli": Answer(two_gigabytes(), headers={"Content-Encoding": "br"}),
         "drip": drip,
         "drip-headers": drip_headers,
         "many-headers": many_headers,
@@ -655,11 +664,12 @@ def test_a_redirect_needs_the_leave_of_the_other_host(site):
 
 
 def test_owners_are_hosts_and_what_has_a_pace_of_its_own():
-    settings = WebSettings(delays={"slow.example": 9.0, "web.archive.org/cdx": 2.75})
+    settings = WebSettings(delays={"slow.example": 9.0})
     owners = {
         "http://news.example/cdx/": "news.example",
         "https://slow.example/a": "slow.example",
-        "https://web.archive.org/web/2020/http://a.example": "web.archive.org",
+        "https://web.archive.org/about": "web.archive.org",
+        "https://web.archive.org/web/2020/http://a.example": "web.archive.org/web",
         "https://web.archive.org/cdx/search/cdx?url=a": "web.archive.org/cdx",
     }
     assert {url: settings.owner(url) for url in owners} == owners
@@ -924,6 +934,9 @@ def test_any_url_is_refused_or_made_canonical_for_good(text):
         {"rewrite": "{url}"},
         {"contact": "a@b.example\r\nCookie: x"},
         {"refresh": "yesterday"},
+        {"delays": {"slow.example": -1}},
+        {"delays": {"https://slow.example": 5}},
+        {"delays": {"slow.example/": 5}},
     ],
 )
 def test_settings_that_cannot_be_used(changes):
