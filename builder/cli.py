@@ -37,5 +37,25 @@ def import_legacy(source: str, release: Path, version: str) -> None:
     )
 
 
+@main.command("publish")
+@click.argument("release", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("repo", metavar="OWNER/NAME")
+@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@click.option("--pr", "pull_request", is_flag=True, help="Open a pull request.")
+@click.option("--private", is_flag=True, help="A repo that is created is private.")
+def publish(release: Path, repo: str, dry_run: bool, pull_request: bool, private: bool) -> None:
+    """Puts a release on the Hub: one commit, then its tag.
+
+    Run it again whenever it broke off: it does what is left to do, or nothing. HF_TOKEN must hold a
+    token that may write. A head without a tag is tagged legacy-<date> first. With --pr, run it
+    again after the merge to set the tag.
+    """
+    from builder import publish as stage
+
+    plan = stage.publish(release, repo, dry_run=dry_run, pull_request=pull_request, private=private)
+    for line in plan.lines():
+        click.echo(line)
+
+
 if __name__ == "__main__":
     main()
