@@ -42,7 +42,7 @@ _POINT = re.compile(
 )
 _WEEKDAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 _OPENING = re.compile(
-    rf"(?:{_WEEKDAY}\b[.,]?\s+)?(?P<vague>(?i:early|mid|late|(?:beginning|end)\sof)[\s-]+)?"
+    rf"(?:{_WEEKDAY}\b[.,]*\s+)?(?P<vague>(?i:early|mid|late|(?:beginning|end)\sof)[\s-]+)?"
 )
 _JOINT = re.compile(
     rf"(?P<dash>\s?[{DASHES}]\s?)|\s(?:to|until|till|through|thru|and|&)\s|\s?[/&]\s?"
@@ -199,8 +199,8 @@ def resolve(prefix: Prefix, context: Context) -> tuple[Dates | None, str | None]
     day = None if prefix.vague else first.day
     start = _stamp(year, month, day)
     if start is None:
-        warning = f"there is no day {day} in {MONTH_NAMES[month - 1]} {year}"
-        return Dates(f"{year:04}-{month:02}", None, "month"), warning
+        impossible = f"there is no day {day} in {MONTH_NAMES[month - 1]} {year}"
+        return Dates(f"{year:04}-{month:02}", None, "month"), impossible
     end, warning = None, None
     if last is not None:
         end = _stamp(last_year, last_month, last.day)

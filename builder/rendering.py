@@ -9,6 +9,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -166,6 +167,18 @@ def _ship(prefix: str, name: str, hull: str, shown: str) -> str:
     return " ".join(filter(None, (prefix, name, hull)))
 
 
+def _named_ship(prefix: str, a: Arguments) -> str:
+    return _ship(prefix, a(1), a(2), a(3))
+
+
+def _money(sign: str, a: Arguments) -> str:
+    return sign + a(1) + _INDIAN.get(a(2), "")
+
+
+def _spelled_date(a: Arguments) -> str:
+    return _date(a(1), a(2), a(3), month_first=not a("df"))
+
+
 def _sic(a: Arguments) -> str:
     said = a(1) + a(2)
     return said if a("hide") else f"{said} [sic]"
@@ -177,7 +190,10 @@ def _japanese(a: Arguments) -> str:
 
 def _fraction(a: Arguments) -> str:
     """Renders {{frac|2}}, {{frac|1|2}} or {{frac|2|1|2}}."""
-    *whole, above, below = ["1", *a.numbered()][-max(2, len(a.numbered())) :]
+    parts = a.numbered()
+    if not parts:
+        return ""
+    *whole, above, below = parts if len(parts) > 1 else ("1", *parts)
     return "".join(f"{w}+" for w in whole) + f"{above}\u2044{below}"
 
 
@@ -187,14 +203,8 @@ def _table(*rows: tuple[str, _Rule]) -> dict[str, _Rule]:
 
 # What a template shows. `|` parts synonyms.
 _TEMPLATES: dict[str, _Rule] = {
-    **{
-        p.casefold(): lambda a, p=p: _ship(p, a(1), a(2), a(3))
-        for p in _TABLES["ships"]["prefixes"]
-    },
-    **{
-        name: lambda a, sign=sign: sign + a(1) + _INDIAN.get(a(2), "")
-        for name, sign in _TABLES["currencies"].items()
-    },
+    **{p.casefold(): partial(_named_ship, p) for p in _TABLES["ships"]["prefixes"]},
+    **{name: partial(_money, sign) for name, sign in _TABLES["currencies"].items()},
     **_table(
         ("nowrap|nobr|no wrap|nobold|noitalic|no italics|small|smaller|big|larger", lambda a: a(1)),
         ("em|strong|italic|italics|bold|underline|sup|sub|mono|code|mvar", lambda a: a(1)),
@@ -213,7 +223,7 @@ _TEMPLATES: dict[str, _Rule] = {
         ("cvt", lambda a: _convert(a, short=True)),
         ("as of", _as_of),
         ("date|dts|date table sorting|formatdate", _written_date),
-        ("start date|end date|start-date|end-date|event date", lambda a: _spelled(a)),
+        ("start date|end date|start-date|end-date|event date", _spelled_date),
         ("flag|flagcountry|flagu|flag country|fb|fbw|flagg|nft|noflag", lambda a: a("name", 1)),
         ("formatnum|number|nts|val|gaps", lambda a: a(1)),
         ("percent|%", lambda a: f"{a(1)}%"),
@@ -235,10 +245,6 @@ _TEMPLATES: dict[str, _Rule] = {
         ("sclass", lambda a: f"{a(1)}-class {a(2)}"),
     ),
 }
-
-
-def _spelled(a: Arguments) -> str:
-    return _date(a(1), a(2), a(3), month_first=not a("df"))
 
 
 _SILENT = {name for names in _TABLES["silent"].values() for name in names}
@@ -401,7 +407,7 @@ def _character(node: HTMLEntity) -> str:
 
 
 # What is left of markup that was never closed.
-_BROKEN = re.compile(r"[\[\]{}<>]|//|__|https?:", re.I)
+_BROKEN = re.compile(r"[\[\]{}<>]|//|__|https?:|thumb\|", re.I)
 _BROKEN_PARTS = tuple(
     re.compile(pattern, re.I)
     for pattern in (
@@ -411,9 +417,11 @@ _BROKEN_PARTS = tuple(
         r"\[\[(?:[^\[\]|]*\|)?|\]\]",
         r"\[?\b(?:https?|ftp):\S*",
         r"\[(?:\d{1,3}|[a-z]|note \d+|citation needed)\]",
-        r"__[a-z]+__",
+        r"__[a-z]+__|thumb\|",
     )
 )
+# What their removal has put together.
+_RESIDUE = re.compile(r"\[\[|\]\]|\{\{|\}\}|<(?=[/a-z])|thumb\||https?:|''|\[\d", re.I)
 _QUOTES = re.compile(r"'{2,}")
 
 
@@ -425,18 +433,20 @@ def clean(text: str) -> str:
     if _BROKEN.search(text):
         for part in _BROKEN_PARTS:
             text = part.sub("", text)
+        if _RESIDUE.search(text):
+            text = re.sub(r"[\[\]{}<>|]|https?:|''+", " ", text, flags=re.I)
     return " ".join(text.split())
 
 
 def _unquoted(text: str) -> str:
     """Returns a line without bold and italic quotes, by MediaWiki's rules for odd numbers.
 
-    Four quotes are an apostrophe and bold, more than five are apostrophes and both. When bold and
+    Four quotes are an apostrophe and bold, more than five an apostrophe and both. When bold and
     italics are both left open, one bold is an apostrophe and italics: `''Daily Mail'''s editor`.
     """
     runs = list(_QUOTES.finditer(text))
     lengths = [len(run.group()) for run in runs]
-    kept = {i: "'" * (1 if n == 4 else max(0, n - 5)) for i, n in enumerate(lengths)}
+    kept = {i: "'" * (n == 4 or n > 5) for i, n in enumerate(lengths)}
     bold = [i for i, n in enumerate(lengths) if n > 2]
     italic = [i for i, n in enumerate(lengths) if n == 2 or n > 4]
     if len(bold) % 2 and len(italic) % 2:
