@@ -1,7 +1,9 @@
 """`tiebe-build`: makes releases. The only module of the builder that prints."""
 
+import json
 import logging
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -55,6 +57,131 @@ def publish(release: Path, repo: str, dry_run: bool, pull_request: bool, private
     plan = stage.publish(release, repo, dry_run=dry_run, pull_request=pull_request, private=private)
     for line in plan.lines():
         click.echo(line)
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--region", required=True, help="Slug, name, alias or ISO code of the page's region.")
+@click.option("--year", required=True, type=click.IntRange(1000, 9999), help="The page's year.")
+@click.option("--all", "undated", is_flag=True, help="Also what has no date (start is null).")
+def events(file: str, region: str, year: int, *, undated: bool) -> None:
+    """Prints the events of a retrospective page's wikitext, one JSON object a line.
+
+    What was skipped, warnings and templates that could not be rendered go to stderr.
+    """
+    from builder import collect
+    from builder.records import Page
+    from tiebe.engine import Workers
+    from tiebe.errors import RecordError
+    from tiebe.records import Drop, to_row
+    from tiebe.regions import find_regions
+
+    (found, *others) = find_regions(region)
+    if others:
+        raise click.UsageError(f"{region!r} is several regions; name one")
+    with click.open_file(file, encoding="utf-8", errors="replace") as stream:
+        text = stream.read()
+    page = Page(found.slug, year, found.page_title(year), None, None, text)
+    with Workers(1, preload=("builder.wikitext",)) as workers:
+        parsed = collect.read(page, workers)
+    if isinstance(parsed, Drop):
+        raise RecordError(f"{file}: not read ({parsed.reason}): {parsed.detail}")
+    lines = [*parsed.events, *(s.event for s in parsed.skipped if s.event and undated)]
+    for event in lines:
+        shown = ("start", "end", "precision", "text", "references")
+        row = {name: value for name, value in to_row(event).items() if name in shown}
+        click.echo(json.dumps(row, ensure_ascii=False))
+    for skipped in parsed.skipped:
+        click.echo(f"skipped ({skipped.reason}): {skipped.text}", err=True)
+    for warning in parsed.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    for month in collect.early_ends(parsed.events):
+        click.echo(f"warning: no event after {month}-15: is a list missing?", err=True)
+    for name, count in parsed.unknown_templates.items():
+        click.echo(f"template whose text is lost: {name} ({count})", err=True)
+    reasons = Counter(skipped.reason for skipped in parsed.skipped)
+    told = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
+    click.echo(f"{len(parsed.events)} events, {len(parsed.skipped)} skipped ({told})", err=True)
+
+
+@main.command()
+@click.option("--countries", default="all", show_default=True, help="Names or ISO codes, or all.")
+@click.option("--years", required=True, metavar="A-B", help="First and last year, as 2015-2025.")
+@click.option("--source", default=None, help="A MediaWiki API's URL, or folder:PATH.")
+@click.option("--contact", default="", help="Your address, which an API's operator asks for.")
+@click.option("--as-of", default="", help="The date at which a revision is to be the current one.")
+@click.option("--by-year", is_flag=True, help="Events and references per country and year instead.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def survey(
+    countries: str,
+    years: str,
+    source: str | None,
+    contact: str,
+    as_of: str,
+    *,
+    by_year: bool,
+    as_json: bool,
+) -> None:
+    """Counts the events that the retrospective pages of countries list.
+
+    Tells which tier a country is in, and which have too few events to be a region. Asks no model.
+    """
+    import dataclasses
+    import re
+    import tempfile
+
+    from builder import collect
+    from builder import survey as counting
+    from builder.records import Event, RegionYear
+    from tiebe.engine import Workers, run_stage
+    from tiebe.journal import Journal
+
+    span = re.fullmatch(r"(\d{4})(?:-(\d{4}))?", years)
+    if span is None or int(span[1]) > int(span[2] or span[1]):
+        raise click.BadParameter(f"{years!r} is not A-B, as 2015-2025", param_hint="--years")
+    first, last = int(span[1]), int(span[2] or span[1])
+    settings = collect.PagesSettings(years=(first, last), contact=contact, as_of=as_of)
+    if source is not None:
+        settings = dataclasses.replace(settings, source=source)
+    chosen = counting.find_countries(countries)
+    wanted = [
+        RegionYear(country.slug, year) for country in chosen for year in range(first, last + 1)
+    ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Workers(preload=("builder.wikitext",)) as workers,
+        Journal(Path(folder)) as journal,
+    ):
+        pages = collect.open_source(settings, wanted)
+        outcome = run_stage(collect.stage(pages, workers), wanted, journal, workers=2)
+        records = list(outcome.records())
+    rows: list[tuple[object, ...]]
+    if by_year:
+        rows = [*collect.statistics(record for record in records if isinstance(record, Event))]
+        names: tuple[str, ...] = collect.Statistics._fields
+    else:
+        counted = counting.survey(chosen, records)
+        rows, names = [*counted], counting.Row._fields
+        for name, count in counting.tiers(counted).items():
+            click.echo(f"{count} countries with {name} events", err=True)
+    for row in rows if as_json else ():
+        click.echo(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
+    if not as_json:
+        click.echo(_columns([names, *rows]))
+
+
+def _columns(rows: list[tuple[object, ...]]) -> str:
+    """Returns rows as text in columns, numbers to the right."""
+    texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    right = [all(isinstance(row[i], int) for row in rows[1:]) for i in range(len(widths))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in texts
+    )
 
 
 if __name__ == "__main__":
