@@ -128,7 +128,6 @@ def survey(
     """
     import dataclasses
     import re
-    import tempfile
 
     from builder import collect
     from builder import survey as counting
@@ -147,13 +146,9 @@ def survey(
     wanted = [
         RegionYear(country.slug, year) for country in chosen for year in range(first, last + 1)
     ]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Workers(preload=("builder.wikitext",)) as workers,
-        Journal(Path(folder)) as journal,
-    ):
-        pages = collect.open_source(settings, wanted)
-        outcome = run_stage(collect.stage(pages, workers), wanted, journal, workers=2)
+    opened = collect.open_source(settings, wanted)
+    with Workers(preload=("builder.wikitext",)) as workers:
+        outcome = run_stage(collect.stage(opened, workers), wanted, Journal(None), workers=2)
         records = list(outcome.records())
     rows: list[tuple[object, ...]]
     if by_year:
@@ -172,7 +167,13 @@ def survey(
 
 def _columns(rows: list[tuple[object, ...]]) -> str:
     """Returns rows as text in columns, numbers to the right."""
-    texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+    texts = [
+        [
+            str(cell) if name == "year" or not isinstance(cell, int) else f"{cell:,}"
+            for name, cell in named
+        ]
+        for named in (zip(rows[0], row, strict=True) for row in rows)
+    ]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     right = [all(isinstance(row[i], int) for row in rows[1:]) for i in range(len(widths))]
     return "\n".join(

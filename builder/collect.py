@@ -290,7 +290,7 @@ class MediaWiki:
         if not settings.contact.strip():
             raise SettingsError(
                 f"pages.contact is empty, and {settings.source} asks who runs this: "
-                'set contact = "you@example.org" under [pages]'
+                'set contact = "you@example.org" under [pages] (survey: --contact)'
             )
         self.host = urlsplit(settings.source).hostname
         self.params = {

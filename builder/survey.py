@@ -109,21 +109,24 @@ def find_countries(names: str) -> list[Country]:
         return list(every.values())
     known: dict[str, Country] = {}
     for code, country in every.items():
-        for name in (code, country.name, country.slug, country.slug.replace("_", " ")):
-            known[name.casefold()] = known[name.casefold().removeprefix("the ")] = country
+        for name in (code, country.name, country.slug):
+            known[_key(name)] = country
     for region in REGIONS.values():
-        country = known.get(region.slug.casefold(), Country(region.name, region.slug))
-        for name in (region.name, region.slug, *region.aliases):
-            known.setdefault(name.casefold(), country)
+        for name in (region.slug, region.name, *region.aliases):
+            known.setdefault(_key(name), Country(region.name, region.slug))
     found = []
     for name in filter(None, map(str.strip, names.split(","))):
-        if name.casefold() not in known:
+        if _key(name) not in known:
             hint = nearest(name, [country.name for country in every.values()])
             raise SettingsError(
                 f"unknown country {name!r}{hint or '; expected a name or its code'}"
             )
-        found.append(known[name.casefold()])
+        found.append(known[_key(name)])
     return list(dict.fromkeys(found))
+
+
+def _key(name: str) -> str:
+    return name.replace("_", " ").casefold().removeprefix("the ")
 
 
 def tier(events: int) -> str:
