@@ -138,6 +138,14 @@ class Hub:
     faults: dict[int, str | int] = dataclasses.field(default_factory=dict)
     """By the index in `requests`: "cut" (the connection, before anything was done), "lost" (the
     answer, after it was done), or the status of an error."""
+    server: ThreadingHTTPServer | None = None
+
+    def stop(self) -> None:
+        """Stops it: whoever asks from now on is refused a connection."""
+        if self.server:
+            self.server.shutdown()
+            self.server.server_close()
+            self.server = None
 
     def files(self, name: str, revision: str = "main") -> dict[str, bytes]:
         """Returns the content of a dataset at a revision."""
@@ -603,12 +611,12 @@ def running(root: Path, port: int = 0) -> Iterator[Hub]:
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    hub.server = server
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield hub
     finally:
-        server.shutdown()
-        server.server_close()
+        hub.stop()
 
 
 if __name__ == "__main__":

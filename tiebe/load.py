@@ -299,6 +299,7 @@ class _Release:
     upstream: bool
     repo: str = ""
     commit: str = ""
+    offline: bool = False
 
     def paths(self, part: Part, *, text: bool = False) -> list[str]:
         """Returns the files that the rows of a region and split are read from."""
@@ -314,12 +315,7 @@ class _Release:
         missing = [path for path in paths if not (self.folder / path).exists()]
         if missing and self.repo:
             with _hub_errors(self.repo, self.name):
-                snapshot_download(
-                    self.repo,
-                    repo_type="dataset",
-                    revision=self.commit,
-                    allow_patterns=[re.sub(r"([*?\[])", r"[\1]", path) for path in missing],
-                )
+                _snapshot(self.repo, self.commit, missing, offline=self.offline)
 
     def open(self, path: str) -> Any:
         """Opens a file to read: the local one, else that of the Hub, piece by piece."""
@@ -327,6 +323,8 @@ class _Release:
         if local.exists() or not self.repo:
             return local.open("rb")
         with _hub_errors(self.repo, self.name):
+            if self.offline:
+                raise LocalEntryNotFoundError(path)
             return HfFileSystem().open(f"datasets/{self.repo}@{self.commit}/{path}")
 
 
@@ -345,24 +343,62 @@ def _find(source: str | Path, version: str | None) -> _Release:
         return _release(str(source), folder, listed, version)
     if not _REPO.fullmatch(source):
         raise SettingsError(f"source {source!r} is no folder here and no repo id like '{HUB}'")
-    revision = f"v{_plain(version)}" if version and _plain(version) else version
+    plain = _plain(version)
+    revision = f"v{plain}" if plain else version
     name = f"{source}, {version or 'the newest release'}"
     with _hub_errors(source, name):
-        # Also keeps the commit's listing, which tells offline whether what is cached is complete.
-        folder = Path(
-            snapshot_download(
-                source,
-                repo_type="dataset",
-                revision=revision,
-                allow_patterns=["README.md", ".gitattributes"],
-                tqdm_class=_Quiet,
-            )
-        )
+        offline = not _reachable(source, revision)
+        if offline:
+            log.warning("%s: the Hub cannot be reached, so what was loaded before is used", name)
+        try:
+            folder = _snapshot(source, revision, offline=offline)
+        except LocalEntryNotFoundError:
+            if not plain:
+                raise
+            # What was loaded as the newest may be the release asked for: its rows will tell.
+            folder = _snapshot(source, None, offline=offline)
         tree = get_cached_repo_tree(source, repo_type="dataset", revision=folder.name)
     return replace(
         _release(name, folder, [file.path for file in tree], version),
         repo=source,
         commit=folder.name,
+        offline=offline,
+    )
+
+
+def _reachable(repo: str, revision: str | None) -> bool:
+    """Asks the Hub once: the calls that follow would wait and try again for half a minute."""
+    try:
+        HfApi().repo_info(repo, repo_type="dataset", revision=revision, timeout=10)
+    except HfHubHTTPError as error:
+        if error.response.status_code < 500:
+            raise
+        return False
+    except _UNREACHABLE:
+        return False
+    return True
+
+
+def _snapshot(
+    repo: str,
+    revision: str | None,
+    paths: Sequence[str] = ("README.md", ".gitattributes"),
+    *,
+    offline: bool,
+) -> Path:
+    """Returns the local folder of a commit, with some of its files, and keeps its listing.
+
+    The listing is what tells without network whether all that is asked for is there.
+    """
+    return Path(
+        snapshot_download(
+            repo,
+            repo_type="dataset",
+            revision=revision,
+            allow_patterns=[re.sub(r"([*?\[])", r"[\1]", path) for path in paths],
+            local_files_only=offline,
+            tqdm_class=_Quiet if len(paths) < 3 else None,
+        )
     )
 
 
