@@ -210,6 +210,27 @@ def test_a_waiting_retry_frees_its_worker(monkeypatch: pytest.MonkeyPatch) -> No
     assert order[:3] == [-1, 1, 2] and 0 in order[3:6]
 
 
+@pytest.mark.parametrize(("every", "pauses"), [(1, True), (12, False)])
+def test_a_storm_pauses_all_and_single_failures_do_not(every: int, pauses: bool) -> None:
+    """Of 200 records every n-th fails once; a provider that takes nothing is left alone."""
+    began = time.monotonic()
+    first: dict[int, float] = {}
+    fails = threading.Lock()
+
+    def busy(record: Number) -> Iterable[Any]:
+        with fails:
+            fresh = record.n not in first
+            first.setdefault(record.n, time.monotonic() - began)
+        time.sleep(0.001)
+        if fresh and record.n % every == 0:
+            raise Wait(0.6, cause=ModelError("busy", model="m"))
+        return [Word(record.id)]
+
+    run_stage(stage(busy), [Number(n) for n in range(200)], Journal(None), progress=False)
+    early = sum(at < 0.5 for at in first.values())
+    assert early < 40 if pauses else early == 200
+
+
 def test_a_group_is_an_input() -> None:
     def gather(group: Group) -> Iterable[Any]:
         return [Word("+".join(str(m.n) for m in group.members))]

@@ -121,6 +121,32 @@ def test_threads_share_a_journal(tmp_path: Path) -> None:
         assert sorted(r["n"] for e in journal for r in e.rows) == list(range(200))
 
 
+def test_threads_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow disk, what was written while one waited for it is synced at once."""
+    synced = []
+
+    def slow(fd: int) -> None:
+        time.sleep(0.02)
+        synced.append(os.fstat(fd).st_size)
+
+    with Journal(tmp_path, fsync=True) as journal:
+        journal.append(key(0), [{"n": 0}])
+        monkeypatch.setattr("os.fsync", slow)
+        safe = []
+
+        def write(n: int) -> None:
+            journal.append(key(n), [{"n": n}])
+            on_disk = (tmp_path / "0000.jsonl").read_bytes()[: max(synced)]
+            safe.append(key(n).encode() in on_disk)
+
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(1, 33)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(synced) <= 8 and safe == [True] * 32
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -1,7 +1,11 @@
+import contextlib
 import json
 import os
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +235,65 @@ def test_a_key_never_gets_into_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.fatal and "very-secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "megabytes", "says"), [(0.01, 0, "no end after 0.3 s"), (0, 2, "more than 1 MB")]
+)
+def test_an_endless_answer_is_cut(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, megabytes: int, says: str
+) -> None:
+    """A server that sends a byte now and then, and one that sends without end."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000000")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for _ in range(1000):
+                    time.sleep(seconds)
+                    self.wfile.write(b"x" * (megabytes << 18 or 1))
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    monkeypatch.setattr("tiebe.llm._MAX_ANSWER", 1 << 20)
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        with pytest.raises((ModelError, Wait)) as caught:
+            open_model("m", base_url=url, timeout=0.3).ask(HELLO)
+    assert says in str(getattr(caught.value, "cause", None) or caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ('{"error": {"message": "bad thing", "code": 7}}', "bad thing"),
+        ('{"error": "bad thing"}', "bad thing"),
+        ('{"detail": [{"msg": "bad thing"}]}', "bad thing"),
+        ("<h1>bad thing</h1>", "bad thing"),
+        ('[{"error": {"message": "bad thing"}}]', "bad thing"),
+        ("[" * 100_000, r"\[\["),
+    ],
+)
+def test_errors_are_told_in_whatever_form_they_come(answer: str, says: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(418)
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        with pytest.raises(ModelError, match=f"418 from .*{says}"):
+            open_model("m", base_url=url).ask(HELLO)
+
+
 def test_a_budget_is_not_passed() -> None:
     prices = {"m": (1.0, 2.0)}
     budget = Budget(max_cost=0.001, prices=prices)
@@ -269,6 +332,9 @@ def test_finds_the_last_json_object(text: str, found: Any) -> None:
 def test_thinking_is_not_said() -> None:
     assert visible("<think>a</think>b") == "b"
     assert visible("<THINK>never closed") == ""
+    assert visible("opened by the template</think>\n\nb") == "b"
+    assert visible("a <think> in b") == "a <think> in b"
+    assert visible('{"a": "a quoted </think> in b"}') == '{"a": "a quoted </think> in b"}'
 
 
 def test_tokens_are_counted_by_script() -> None:

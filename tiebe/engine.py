@@ -33,8 +33,8 @@ TRIES = 8
 """How often a record is tried when each try fails for a passing reason."""
 BACKOFF = 0.25
 """Seconds; doubled at every failed try."""
-STORM = 4
-"""So many passing failures within a second make every worker wait."""
+STORM = 16
+"""When half of so many tries have failed for a passing reason, every worker waits."""
 
 
 class Wait(Exception):
@@ -253,7 +253,7 @@ class _Queue:
         self._turns: list[tuple[float, int, str]] = []
         self._running = 0
         self._paused = 0.0
-        self._faults: deque[float] = deque(maxlen=STORM)
+        self._recent: deque[bool] = deque(maxlen=STORM)  # whether a try failed
         self._patience = patience
         self._in_a_row = 0
         self._done = 0
@@ -312,6 +312,7 @@ class _Queue:
         """Says that a record is finished."""
         with self.changed:
             self._in_a_row = 0
+            self._recent.append(False)
             self._release(task)
 
     def fail(self, task: _Task, error: Exception, stage: str) -> None:
@@ -332,9 +333,10 @@ class _Queue:
             owner = wait.owner if wait.owner is not None else task.owner
             if wait.cause is not None:
                 if owner is None:
-                    self._faults.append(now)
-                    if len(self._faults) == STORM and now - self._faults[0] < 1.0:
+                    self._recent.append(True)
+                    if sum(self._recent) > STORM // 2:
                         self._paused = max(self._paused, now + min(wait.seconds, 60.0))
+                        self._recent.clear()
                 task.tries += 1
                 wait.seconds = max(wait.seconds, BACKOFF * 2**task.tries * random.uniform(0.5, 1))
             held, task.owner = task.owner, owner

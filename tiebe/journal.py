@@ -23,7 +23,7 @@ __all__ = ["Entry", "Journal"]
 _HEAD = b'{"key":"'
 _KEY = slice(len(_HEAD), len(_HEAD) + 64)
 _TAIL = b"}\n"
-_BATCH = 256  # lines between two fsyncs of a journal that does not sync each line
+_BATCH = 1 << 18  # bytes between two fsyncs of a journal that does not sync each line
 _OFFSET_BITS = 44
 
 
@@ -61,7 +61,8 @@ class Journal:
         self._writer: int | None = None
         self._part = 0
         self._size = 0
-        self._unsynced = 0
+        self._sync_lock = threading.Lock()
+        self._synced = 0
         if folder is not None:
             for path in sorted(folder.glob("*.jsonl")):
                 self._open_part(path)
@@ -89,7 +90,7 @@ class Journal:
                 self._index.setdefault(key, part << _OFFSET_BITS | offset)
                 offset += len(line)
         if mine and self._writer is None:
-            self._writer, self._part, self._size = fd, part, offset
+            self._writer, self._part, self._size, self._synced = fd, part, offset, offset
         elif mine:
             fcntl.flock(fd, fcntl.LOCK_UN)
 
@@ -168,10 +169,18 @@ class Journal:
             self._write(self._writer, line)
             self._index[raw_key] = self._part << _OFFSET_BITS | self._size
             self._size += len(line)
-            self._unsynced += 1
-            if self.fsync or self._unsynced >= _BATCH:
+            end = self._size
+            due = self.fsync or end - self._synced >= _BATCH
+        if due:
+            self._sync(end)
+
+    def _sync(self, end: int) -> None:
+        """Waits until the part is on the disk up to `end`; one sync serves all who wait for it."""
+        with self._sync_lock:
+            if self._synced < end and self._writer is not None:
+                reached = self._size
                 os.fsync(self._writer)
-                self._unsynced = 0
+                self._synced = reached
 
     def _write(self, fd: int, line: bytes) -> None:
         """Writes a whole line or none of it."""
@@ -228,7 +237,7 @@ class Journal:
     def close(self) -> None:
         """Syncs what was written and lets go of the files."""
         with self._lock:
-            if self._writer is not None and self._unsynced:
+            if self._writer is not None and self._synced < self._size:
                 os.fsync(self._writer)
             for fd in self._readers:
                 os.close(fd)

