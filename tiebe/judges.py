@@ -9,7 +9,7 @@ None): neither right nor wrong, and always counted.
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -311,7 +311,7 @@ class _LanguageModel:
         schema = prompt.schema
         reply = self._waiting.pop(case.id, None) or self.model.ask(messages, schema)
         usage = Counter(reply.usage)
-        read = _read(reply, prompt)
+        read = _read(reply, prompt, case.candidate)
         if isinstance(read, str):
             said = [{"role": "assistant", "content": reply.text[:2000]}] if reply.text else []
             again = (
@@ -325,7 +325,7 @@ class _LanguageModel:
             except Wait:
                 self._waiting[case.id] = reply  # paid for: this case comes back
                 raise
-            reply, read = second, _read(second, prompt)
+            reply, read = second, _read(second, prompt, case.candidate)
             usage.update(reply.usage)
         if isinstance(read, str):
             verdict = self.verdict(None, refusal=False, reasoning=f"unscored: {read}")
@@ -366,26 +366,27 @@ class Read:
     reasoning: str
 
 
-def _read(reply: Reply, prompt: Prompt) -> Read | str:
+def _read(reply: Reply, prompt: Prompt, candidate: str) -> Read | str:
     if reply.finish == "length":
         return "it was cut off before its end"
     if reply.finish == "content_filter":
         return "the provider's filter withheld it"
-    return read_verdict(reply.text, prompt)
+    return read_verdict(reply.text, prompt, candidate)
 
 
-def read_verdict(text: str, prompt: Prompt) -> Read | str:
+def read_verdict(text: str, prompt: Prompt, candidate: str = "") -> Read | str:
     """Returns the LAST valid verdict in a judge's reply, or what is wrong with the reply.
 
     A reply is read as JSON where the prompt asks for JSON, and else, or where there is none, as
     labelled lines (`Correct: yes`); a prompt that asks for lines is read the other way round. Only
-    what stands by itself is a verdict, never words inside a sentence.
+    what stands by itself is a verdict, never words inside a sentence; and what the candidate's own
+    words say in its favour is a quotation.
     """
     if not text.strip():
         return "it is empty"
     ways = [_json_verdict, _line_verdict]
     for way in ways if prompt.schema else reversed(ways):
-        read = way(text, prompt)
+        read = way(text, prompt, candidate)
         if read is not None:
             break
     else:
@@ -401,37 +402,48 @@ def _truth(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _json_verdict(text: str, prompt: Prompt) -> Read | None:
+def _json_verdict(text: str, prompt: Prompt, candidate: str) -> Read | None:
     must_refuse = "refusal" in (prompt.schema or {}).get("required", ())
+    quoted = list(json_objects(candidate))
     found = None
     for value in json_objects(text):
         correct, refusal = _truth(value.get("correct")), _truth(value.get("refusal"))
-        if correct is not None and (refusal is not None or not must_refuse):
-            found = Read(correct, refusal, str(value.get("reasoning") or "").strip())
+        whole = correct is not None and (refusal is not None or not must_refuse)
+        if whole and not (correct and value in quoted):
+            found = Read(bool(correct), refusal, str(value.get("reasoning") or "").strip())
     return found
 
 
-def _line_verdict(text: str, prompt: Prompt) -> Read | None:
-    pattern, values = _lines(*sorted(prompt.labels.items()))
+def _line_verdict(text: str, prompt: Prompt, candidate: str) -> Read | None:
+    quoted = any(
+        name == "correct" and value for name, value, _ in _line_verdicts(candidate, prompt)
+    )
     found: dict[str, bool] = {}
     start = len(text)
-    for match in pattern.finditer(text):
-        value, rest = values[fold(match["value"])], match["rest"].strip()
-        others = {word for word, truth in values.items() if truth is not value}
-        if rest and (rest[0] not in _AFTER or others & set(_WORD.findall(fold(rest)))):
-            continue  # an echo of the form, "yes|no", or a sentence
-        name = "refusal" if match["refusal"] else "correct"
-        found[name] = value
-        start = min(start, match.start())
+    for name, value, at in _line_verdicts(text, prompt):
+        if not (quoted and name == "correct" and value):
+            found[name] = value
+            start = min(start, at)
     if "correct" in found:
         label = re.escape(prompt.labels.get("reasoning", "Reasoning"))
         reasoning = re.sub(rf"^\W*{label}\W*", "", text[:start], flags=re.IGNORECASE)
         return Read(found["correct"], found.get("refusal"), reasoning.strip())
     body, _, last = text.strip().rpartition("\n")
     word = _BARE.fullmatch(last)
-    if word is None:
+    if word is None or any(map(_BARE.fullmatch, candidate.splitlines())):
         return None
     return Read(word[1].casefold() == "correct", word[1].casefold() == "refusal", body.strip())
+
+
+def _line_verdicts(text: str, prompt: Prompt) -> Iterator[tuple[str, bool, int]]:
+    """Yields the lines `Correct: yes` and the like: name, value and place."""
+    pattern, values = _lines(*sorted(prompt.labels.items()))
+    for match in pattern.finditer(text):
+        value, rest = values[fold(match["value"])], match["rest"].strip()
+        others = {word for word, truth in values.items() if truth is not value}
+        if not rest or (rest[0] in _AFTER and not others & set(_WORD.findall(fold(rest)))):
+            yield "refusal" if match["refusal"] else "correct", value, match.start()
+        # else an echo of the form, "yes|no", or a sentence
 
 
 _AFTER = "*_)\"'”»!.,;:(–—-。，।።"

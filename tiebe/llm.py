@@ -534,10 +534,12 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     while (at := text.find("{", at)) >= 0:
         try:
             value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except ValueError:
             at += 1
-            continue
-        yield value
+        except RecursionError:
+            return  # nested a thousand deep: no reply, and trying every brace would take for ever
+        else:
+            yield value
 
 
 _local: tuple[subprocess.Popen[str], str] | None = None
