@@ -48,6 +48,8 @@ _JOINT = re.compile(
     rf"(?P<dash>\s?[{DASHES}]\s?)|\s(?:to|until|till|through|thru|and|&)\s|\s?[/&]\s?"
 )
 _SEPARATOR = re.compile(rf"(?:\s\({_WEEKDAY}\))?(?:(?:\s*[{DASHES}:,])+\s*|\s*\Z)")
+# Words that begin a sentence and cannot go on one: "March The mayor", "4 March 2019 In a speech".
+_SENTENCE = re.compile(r"\s(?:The|An?|In|At|On|By|For|After|Following|During|It|Its|Two|Three)\b")
 
 
 @dataclass(slots=True)
@@ -62,7 +64,9 @@ class Point:
     """Where it ends in the text."""
     before_year: int
     """Where it ends without its year."""
-    comma: bool
+    comma: bool = False
+    """Whether one stands before the year."""
+    ordinal: bool = False
 
     @classmethod
     def read(cls, text: str, at: int) -> "Point | None":
@@ -73,9 +77,10 @@ class Point:
         end = m.end()
         if m["y0"]:
             year, month, day = int(m["y0"]), int(m["m0"]), int(m["d0"])
-            return cls("full", day, month, year, end, end, comma=True) if 0 < month < 13 else None
+            return cls("full", day, month, year, end, end) if 0 < month < 13 else None
         if m["d4"]:
-            return cls("day", int(m["d4"]), None, None, end, end, comma=False)
+            ordinal = not m.group().endswith(m["d4"])
+            return cls("day", int(m["d4"]), None, None, end, end, ordinal=ordinal)
         style: Literal["full", "month first", "month"] = (
             "full" if m["d1"] else "month first" if m["d2"] else "month"
         )
@@ -87,7 +92,7 @@ class Point:
             int(m[f"y{n}"]) if m[f"y{n}"] else None,
             end,
             m.start(f"year{n}") if m[f"y{n}"] else end,
-            comma=bool(m[f"comma{n}"]),
+            comma=m[f"comma{n}"] is not None,
         )
 
 
@@ -140,46 +145,71 @@ def read_prefix(text: str, page_year: int) -> Prefix | None:
     vague = opening["vague"] is not None
     joint = _JOINT.match(text, first.end)
     last = Point.read(text, joint.end()) if joint else None
-    if joint and last and (last.style != "day" or first.style in ("month first", "day")):
+    if joint and last and _is_range(first, last):
         # "January 6 – 26 people are killed": a spaced dash makes no range of a bare number.
         spaced = joint["dash"] is not None and joint["dash"] != joint["dash"].strip()
         strict = last.style == "month" or (last.style == "day" and (spaced or first.style == "day"))
-        if ended := _end(text, last, page_year, strict=strict):
+        if ended := _end(text, last, page_year, strict=strict, sure=first.year is not None):
             return Prefix(first, ended[0], vague, ended[1])
-    ended = _end(text, first, page_year, strict=not Prefix(first, None, vague, 0).full)
+    strict = first.style in ("month", "day")
+    ended = _end(text, first, page_year, strict=strict, sure=False)
     return Prefix(ended[0], None, vague, ended[1]) if ended else None
 
 
-def _end(text: str, point: Point, page_year: int, *, strict: bool) -> tuple[Point, int] | None:
+def _is_range(first: Point, last: Point) -> bool:
+    """Whether a second date can be a range's end: a number alone only behind `January 4` or `4`."""
+    if last.style != "day":
+        return True
+    return first.style == "day" or (first.style == "month first" and not last.ordinal)
+
+
+def _end(
+    text: str, point: Point, page_year: int, *, strict: bool, sure: bool
+) -> tuple[Point, int] | None:
     """Returns a prefix's last date and where the text behind it begins; None if it is no prefix.
 
     Args:
         text: The line.
         point: The date.
         page_year: As above.
-        strict: Whether a separator must follow, because a month or a number alone may belong to the
-            sentence ("May announces", "12 people").
+        strict: Whether a month or a number alone is the date, which may belong to the sentence
+            ("May announces", "12 people").
+        sure: Whether what looks like its year is one whatever follows.
+    """
+    if point.year is not None:
+        sure = sure or (point.comma and abs(point.year - page_year) <= 1)
+        at = _text_begins(text, point, strict=strict, capital=sure and not strict)
+        if at is not None:
+            return point, at
+        # "9 October 2024 Mozambican election": the year is the first word of the text.
+        point = replace(point, year=None, end=point.before_year)
+    at = _text_begins(text, point, strict=strict, capital=not strict)
+    return None if at is None else (point, at)
+
+
+def _text_begins(text: str, point: Point, *, strict: bool, capital: bool) -> int | None:
+    """Returns where the text begins behind a date; None if none can begin there.
+
+    Args:
+        text: The line.
+        point: The date.
+        strict: As above.
+        capital: Whether a capital letter will do instead of a separator.
     """
     separator = _SEPARATOR.match(text, point.end)
-    if separator is None and point.year is not None:
-        # "9 October 2024 Mozambican election": the year is the first word of the text.
-        if not (point.comma and abs(point.year - page_year) <= 1):
-            point = replace(point, year=None, end=point.before_year)
-            separator = _SEPARATOR.match(text, point.end)
     if separator is None:
         at = point.end
-        begins = text[at].isspace() and not text[at + 1 : at + 2].islower()
-        return (point, at + 1) if begins and not strict else None
-    at, sign = separator.end(), separator.group()
-    following = text[at : at + 1]
-    if following:
-        if sign == "-" and not following.isupper():
-            return None  # January 6-style, 12-year-old
-        if strict and sign == sign.strip() and following.isdigit():
-            return None  # 10:30, 10–12 people, 10,000 people
-        if strict and sign.strip() == "," and (point.style == "day" or not following.isupper()):
-            return None  # May, who resigned; 10, 12 and 14 people
-    return point, at
+        begins = capital and text[at].isspace() and not text[at + 1 : at + 2].islower()
+        return at + 1 if begins or _SENTENCE.match(text, at) else None
+    sign, following = separator.group(), text[separator.end() : separator.end() + 1]
+    if sign == "-" and not following.isupper():
+        return None  # January 6-style, 12-year-old
+    if following.isdigit() and point.style == "day":
+        if sign == ":" or (strict and (sign == sign.strip() or sign.strip() == ",")):
+            return None  # 10:30, 10–12 people; 10, 12 and 14 people
+    if strict and sign.strip() == "," and following.islower():
+        return None  # May, who resigned
+    return separator.end()
 
 
 def resolve(prefix: Prefix, context: Context) -> tuple[Dates | None, str | None]:

@@ -251,7 +251,7 @@ _SILENT = {name for names in _TABLES["silent"].values() for name in names}
 _SILENT_LIKE = re.compile(
     r".* needed$|.*[ -]inline$|.*\?$|^use (?:\w+ )+(?:english|dates)$|^pp[ -]|.*\bsidebar$"
     r"|^(?:infobox|sidebar|navbox)\b|^years? (?:in|nav|article|and)\b|^year\w*nav$|^c\d\d year in"
-    r"|^year \d|^.* topics?$|^#(?:if|switch|expr|invoke)"
+    r"|^year \d|^.* topics?$|^toc\b|.*\bsection$|^#(?:if|switch|expr|invoke)"
 )
 # Templates around a list: the list is a list.
 _LIST_FIELDS = ("1", "2", "3", "4", "5", "content", "list", "text")

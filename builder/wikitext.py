@@ -11,6 +11,7 @@ Pure: a `Page` in, a `Parsed` out. Three steps:
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from builder.citations import Sources, marks
@@ -172,6 +173,7 @@ class _Reader:
         self._portal = _PORTAL.search(text) is not None
         root = _Scope(self.page.year)
         path: list[tuple[int, _Scope | None]] = [(0, root)]
+        chapters: list[tuple[str, bool]] = []
         for level, title, body in _sections(text):
             if level == 0:
                 if self._portal or _LIST.search(body):
@@ -191,6 +193,18 @@ class _Reader:
             path.append((level, scope))
             if scope is not None and not body.isspace():
                 self._section(body, scope)
+            chapters.append((name, scope is not None))
+        if chapters and not any(read for _, read in chapters) and not self.events:
+            names = ", ".join(name for name, _ in chapters)
+            self.warn(f"no section of events among {names[:200]!r}")
+        self._look_back()
+
+    def _look_back(self) -> None:
+        """Warns of days before the day above them in the same month: a sign of a wrong date."""
+        days = [event.start for event in self.events if event.start and event.precision == "day"]
+        back = [day for above, day in pairwise(days) if day < above and day[:7] == above[:7]]
+        if back:
+            self.warn(f"{len(back)} dates are before the one above them, the first is {back[0]}")
 
     def _chapter(self, title: str, root: _Scope) -> _Scope | None:
         """Returns the scope of a level-2 heading; None where its section holds no events."""
