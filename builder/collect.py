@@ -324,7 +324,8 @@ class MediaWiki:
     def _load(self, batch: Sequence[RegionYear]) -> None:
         """Loads pages: their newest revisions, the history where that is not settled, the text."""
         titles = {wanted: page_title(wanted) for wanted in batch}
-        until = self._as_of or datetime.now(UTC)
+        now = datetime.now(UTC)
+        until = min(self._as_of or now, now)
         newest = self._newest(titles.values())
         chosen: dict[RegionYear, int] = {}
         loaded: dict[RegionYear, Page | Drop] = {}

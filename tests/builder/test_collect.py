@@ -258,6 +258,13 @@ def test_the_newest_revision_must_have_stood(wiki: Wiki) -> None:
     assert page.revision == 3
 
 
+def test_a_day_to_come_makes_no_revision_older(wiki: Wiki) -> None:
+    wiki.pages["2019 in Brazil"] = [(2, days_ago(20), "good"), (3, days_ago(1), "vandalism")]
+    page = MediaWiki(settings(wiki, as_of="2999-01-01")).page(BRAZIL)
+    assert isinstance(page, Page)
+    assert page.revision == 2
+
+
 def test_the_revision_of_a_day(wiki: Wiki) -> None:
     wiki.history_at_a_time = 2
     wiki.pages["2019 in Brazil"] = [
