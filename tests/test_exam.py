@@ -5,9 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tiebe.cli import main
 from tiebe.errors import RecordError
-from tiebe.exam import COLUMNS, KINDS, ExamCase, exam_table, load_exam
+from tiebe.exam import COLUMNS, KINDS, ExamCase, exam_table, examine, load_exam
 from tiebe.judges import Judge
 from tiebe.prompts import load_prompt
 from tiebe.records import Verdict, to_row
@@ -226,3 +228,27 @@ def test_a_line_that_is_not_json_is_told(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(RecordError, match="exam.jsonl:1: not JSON"):
         load_exam(path)
+
+
+def test_a_judge_that_knows_the_truth_passes_and_can_be_cited() -> None:
+    def oracle(prompt: str) -> str:
+        (case,) = [c for c in CASES if f"\n{c.candidate}\n" in prompt and c.question in prompt]
+        truth = {"reasoning": "known", "correct": case.correct, "refusal": case.refusal}
+        return "Hm." if case.id == "en-alias-1" else json.dumps(truth)
+
+    result = examine(Judge(oracle, progress=False))
+    first = result.table.iloc[0]
+    assert (first["n"], first["accuracy"], first["unscored"]) == (len(CASES) - 1, 1.0, 1)
+    assert result.fresh == len(CASES) and result.usage["calls"] == len(CASES) + 1
+    prompt = load_prompt("judge")
+    assert f"oracle, judge@1 (sha256 {prompt.sha256[:12]}), exam " in result.citation
+    assert result.citation.endswith("100.0% [99.1%, 100.0%] of 415")
+
+
+def test_the_exam_verb_prints_a_table_and_the_citation() -> None:
+    result = CliRunner().invoke(main, ["exam", "offline", "--json"])
+    assert result.exit_code == 0
+    assert len(json.loads(result.stdout)) == 1 + len(KINDS) + len(LANGUAGES)
+    assert "offline" in result.stderr and "nothing paid" in result.stderr
+    silent = CliRunner().invoke(main, ["exam"])
+    assert silent.exit_code == 1 and "no judge is chosen" in silent.stderr

@@ -139,15 +139,21 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return add
 
 
-model_options = options(
-    click.option(
-        "--model",
-        metavar="NAME",
-        help="provider:name, a model of the paper, local, replay:FILE.",
-    ),
+def priced(name: str) -> Callable[[Command], Command]:
+    """Returns the option that tells a model's price."""
+    usage = "Dollars per million tokens."
+    return click.option(name, nargs=2, type=float, metavar="IN OUT", help=usage)
+
+
+server_options = options(
     click.option("--base-url", metavar="URL", help="An OpenAI-compatible server."),
     click.option("--key", metavar="VARIABLE", help="Environment variable with the server's key."),
     click.option("--max-tokens", default=1024, show_default=True, help="Limit of each reply."),
+    priced("--price"),
+    click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop before it is passed."),
+)
+model_option = click.option(
+    "--model", metavar="NAME", help="provider:name, a model of the paper, local, replay:FILE."
 )
 question_options = options(
     click.option("--region", multiple=True, help="A region, alias or macro-region; repeatable."),
@@ -169,14 +175,41 @@ concurrency = click.option(
 )
 
 
-def opened(name: str | None, base_url: str | None, key: str | None, max_tokens: int) -> Any:
-    """Returns the model that the options name."""
-    from tiebe.errors import SettingsError
-    from tiebe.llm import open_model
+def opened(given: dict[str, Any], budget: Any = None, *, prefix: str = "") -> Any:
+    """Takes the options of a model, each after `prefix`, and returns the model.
 
+    Args:
+        given: A command's options; those of the model are taken out.
+        budget: What may be spent, when it is shared with another model.
+        prefix: As in `judge_price`.
+    """
+    from tiebe.errors import SettingsError
+    from tiebe.llm import Budget, open_model
+
+    name = given.pop(f"{prefix}model")
+    price = given.pop(f"{prefix}price")
+    options = {key: given.pop(f"{prefix}{key}") for key in ("base_url", "key", "max_tokens")}
+    max_cost = given.pop("max_cost", None)
     if not name:
         raise SettingsError("no model is named: give --model provider:name, local or replay:FILE")
-    return open_model(name, base_url=base_url, key=key, max_tokens=max_tokens)
+    budget = budget or Budget()
+    model = open_model(name, budget=budget, **options)
+    budget.max_cost = max_cost or budget.max_cost
+    if price:
+        budget.prices = {**budget.prices, model.name: price}
+    elif budget.max_cost:
+        raise SettingsError("--max-cost needs --price IN OUT, in dollars per million tokens")
+    return model
+
+
+def spent(model: Any, usage: Mapping[str, int]) -> str:
+    """Returns what a usage came to, in words."""
+    if not usage:
+        return "nothing paid"
+    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+    priced = model.budget is not None and model.name in model.budget.prices
+    cost = f", ${model.budget.price(model.name, usage):.2f}" if priced else ""
+    return f"{usage['calls']:,} calls, {tokens:,} tokens{cost}"
 
 
 def selected(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +247,8 @@ out = click.option("--out", type=click.Path(path_type=Path), help="A JSONL file;
 
 @main.command("answer")
 @click.argument("rows", required=False, type=click.Path(path_type=Path))
-@model_options
+@model_option
+@server_options
 @click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
 @question_options
 @concurrency
@@ -234,7 +268,7 @@ def answer_(
     from tiebe.load import load_tiebe
     from tiebe.records import read_rows
 
-    model = opened(*(given.pop(name) for name in ("model", "base_url", "key", "max_tokens")))
+    model = opened(given)
     if rows is None:
         questions: Any = load_tiebe(**selected(given))
     else:
@@ -244,6 +278,7 @@ def answer_(
 
 
 judge_options = options(
+    server_options,
     click.option("--prompt", metavar="VERSION|FILE", help="1, event-1, paper, or an own template."),
     click.option(
         "--prompt-language",
@@ -252,19 +287,31 @@ judge_options = options(
         show_default=True,
         help="Of the judge's prompt for native questions.",
     ),
-    click.option("--unanswerable", metavar="TEXT", help="Expected answer where there is none."),
+    concurrency,
 )
+
+
+def judge_of(given: dict[str, Any], **options: Any) -> Any:
+    """Takes the `judge_options` and returns the judge."""
+    from tiebe.judges import OFFLINE, Judge
+
+    given["model"] = given["model"] or os.environ.get("TIEBE_JUDGE") or None
+    chosen = given["model"] not in (None, OFFLINE)
+    names = ("prompt", "prompt_language", "concurrency")
+    options |= {name: given.pop(name) for name in names}
+    return Judge(opened(given) if chosen else given["model"], **options)
 
 
 @main.command("judge")
 @click.argument("rows", type=click.Path(path_type=Path))
-@model_options
+@model_option
 @judge_options
+@click.option("--unanswerable", metavar="TEXT", help="Expected answer where there is none.")
 @click.option("--column", multiple=True, metavar="OURS=THEIRS", help="As answer=gold; repeatable.")
-@concurrency
 @out
 def judge_(
     rows: Path,
+    unanswerable: str | None,
     column: tuple[str, ...],
     out: Path | None,
     **given: Any,
@@ -277,17 +324,12 @@ def judge_(
     """
     from tiebe.answers import read_answers
     from tiebe.errors import SettingsError
-    from tiebe.judges import OFFLINE, Judge, verdict_fields
+    from tiebe.judges import verdict_fields
 
-    server = [given.pop(name) for name in ("model", "base_url", "key", "max_tokens")]
-    name = server[0] or os.environ.get("TIEBE_JUDGE")
     if any("=" not in pair for pair in column):
         raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
-    judge = Judge(
-        name if name in (None, OFFLINE) else opened(name, *server[1:]),
-        columns=dict(pair.split("=", 1) for pair in column),
-        **given,
-    )
+    columns = dict(pair.split("=", 1) for pair in column)
+    judge = judge_of(given, columns=columns, unanswerable=unanswerable)
     given_rows = list(read_answers(rows))
     verdicts = judge(given_rows)
     unscored = sum(verdict.correct is None for verdict in verdicts)
@@ -298,31 +340,45 @@ def judge_(
     )
 
 
+@main.command("exam")
+@click.argument("model", required=False, metavar="JUDGE")
+@judge_options
+@as_json
+def exam_(as_json: bool, **given: Any) -> None:
+    """Examines a judge: 416 answers in 13 languages, right or wrong by construction."""
+    from tiebe.exam import examine
+
+    judge = judge_of(given)
+    result = examine(judge)
+    show(result.table, as_json=as_json)
+    click.echo(result.citation, err=True)
+    speed = f"{result.fresh} judged in {result.seconds:.0f} s"
+    if result.fresh:
+        speed += f" ({result.fresh / max(result.seconds, 1e-9):.1f} per second)"
+    click.echo(f"{speed}; {spent(judge.asked, result.usage)}", err=True)
+
+
 @main.command("evaluate")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@model_options
-@click.option("--judge", "judge_", metavar="NAME", help="offline (no key), or a model as --model.")
+@model_option
+@server_options
+@click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
+@click.option("--judge", "judge_model", metavar="NAME", help="offline (no key), or as --model.")
 @click.option("--judge-base-url", metavar="URL", help="The judge's server.")
 @click.option("--judge-key", metavar="VARIABLE", help="Environment variable with its key.")
+@click.option("--judge-max-tokens", default=1024, show_default=True, help="Limit of its replies.")
+@priced("--judge-price")
 @click.option("--judge-prompt", metavar="VERSION|FILE", help="event-1 by default.")
-@click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
 @question_options
-def evaluate_(
-    run: Path | None,
-    judge_: str | None,
-    judge_base_url: str | None,
-    judge_key: str | None,
-    judge_prompt: str | None,
-    prompt: str | None,
-    **given: Any,
-) -> None:
+def evaluate_(run: Path | None, prompt: str | None, judge_prompt: str | None, **given: Any) -> None:
     """Asks a model, judges its answers and scores them: into the folder RUN, resumable."""
     from tiebe.evaluation import PROMPT, evaluate
     from tiebe.judges import OFFLINE, Judge
 
-    model = opened(*(given.pop(name) for name in ("model", "base_url", "key", "max_tokens")))
-    name = judge_ or os.environ.get("TIEBE_JUDGE") or None
-    by = name if name in (None, OFFLINE) else opened(name, judge_base_url, judge_key, 1024)
+    model = opened(given)
+    by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or None
+    if by not in (None, OFFLINE):
+        by = opened({**given, "judge_model": by}, model.budget, prefix="judge_")
     judge = Judge(by, judge_prompt or PROMPT)
     result = evaluate(model, judge=judge, prompt=prompt, run=run, **selected(given))
     click.echo(str(result))

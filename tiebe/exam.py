@@ -5,9 +5,12 @@ language has its own facts, and two cases of each kind. `Judge(…)` takes them 
 `columns=COLUMNS`.
 """
 
+import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -15,10 +18,19 @@ from typing import Any
 import pandas as pd
 
 from tiebe.errors import RecordError, nearest
+from tiebe.judges import Judge
 from tiebe.records import Verdict, from_row
 from tiebe.regions import LANGUAGES
 
-__all__ = ["COLUMNS", "KINDS", "ExamCase", "exam_table", "load_exam"]
+__all__ = [
+    "COLUMNS",
+    "KINDS",
+    "ExamCase",
+    "Examined",
+    "exam_table",
+    "examine",
+    "load_exam",
+]
 
 KINDS: dict[str, str] = {
     "paraphrase": "the expected answer in other words",
@@ -91,6 +103,69 @@ def load_exam(path: Path = _FILE) -> list[ExamCase]:
             raise RecordError(f"{where}: a second case {case.id!r}")
         cases[case.id] = case
     return list(cases.values())
+
+
+@dataclass(frozen=True)
+class Examined:
+    """How a judge did in the exam.
+
+    Attributes:
+        judge: Who was examined: the model as served, its prompt with its sha256, for citation.
+        table: See `exam_table`.
+        verdicts: On the cases, in their order.
+        usage: Tokens of all verdicts.
+        fresh: How many were decided now; the others were known.
+        seconds: How long that took.
+    """
+
+    judge: str
+    table: pd.DataFrame
+    verdicts: Sequence[Verdict]
+    usage: Mapping[str, int]
+    fresh: int
+    seconds: float
+
+    @property
+    def citation(self) -> str:
+        """The judge with its score: what a paper that uses it can print."""
+        row = self.table.iloc[0]
+        exam = hashlib.sha256(_FILE.read_bytes()).hexdigest()[:8]
+        return (
+            f"{self.judge}, exam {exam}: {row['accuracy']:.1%} "
+            f"[{row['low']:.1%}, {row['high']:.1%}] of {row['n']:.0f}"
+        )
+
+
+def examine(judge: Judge, cases: Sequence[ExamCase] | None = None) -> Examined:
+    """Lets a judge take the exam.
+
+    Args:
+        judge: Any; its `columns` do not matter.
+        cases: A part of the exam, or an own one; None is the whole.
+
+    Raises:
+        ModelError: The judge cannot be asked.
+    """
+    cases = load_exam() if cases is None else cases
+    seen = replace(judge, columns=COLUMNS).cases(cases)
+    stage, journal = judge.stage(), judge.journal()
+    fresh = sum(stage.key(case) not in journal for case in seen)
+    began = time.monotonic()
+    verdicts = judge.verdicts(seen)
+    seconds = time.monotonic() - began
+    served = Counter(v.served_model for v in verdicts if v.served_model).most_common(1)
+    prompt = Counter(v.prompt for v in verdicts if v.prompt).most_common(1)
+    parts = [judge.name]
+    if served and served[0][0] != judge.name:
+        parts.append(f"served as {served[0][0]}")
+    if prompt:
+        parts.append(f"{prompt[0][0]} (sha256 {judge.prompt_sha[:12]})")
+    usage: Counter[str] = Counter()
+    for verdict in verdicts:
+        usage.update(verdict.usage)
+    return Examined(
+        ", ".join(parts), exam_table(verdicts, cases), verdicts, dict(usage), fresh, seconds
+    )
 
 
 def exam_table(

@@ -120,6 +120,16 @@ class Judge:
         return self._decide.name
 
     @property
+    def asked(self) -> Model | None:
+        """The language model behind it; None where it needs none."""
+        return self._decide.model if isinstance(self._decide, _LanguageModel) else None
+
+    @property
+    def prompt_sha(self) -> str:
+        """sha256 of the prompt (its English form); empty for `offline`."""
+        return self._decide.prompt.sha256 if isinstance(self._decide, _LanguageModel) else ""
+
+    @property
     def params(self) -> dict[str, Any]:
         """All that decides a verdict besides the case."""
         return {**self._decide.params, "unanswerable": self.unanswerable}
@@ -168,20 +178,27 @@ class Judge:
 
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
         """Judges cases; see `__call__`."""
-        stage = Stage(
-            "judge", 1, lambda c: [self.decide(c)], (Verdict,), params=self.params, paid=self.paid
-        )
-        lasting = isinstance(self._decide, _LanguageModel) and self._decide.model.lasting
-        journal = _kept(home() / "verdicts") if self.cache and lasting else Journal(None)
+        stage = self.stage()
         outcome = run_stage(
             stage,
             cases,
-            journal,
+            self.journal(),
             workers=self.concurrency if self.paid else 1,
             progress=self.progress,
         )
         made = map(outcome.one, cases)
         return [self.unscored(got.detail) if isinstance(got, Drop) else got for got in made]
+
+    def stage(self) -> Stage:
+        """Returns the stage from a `Case` to its `Verdict`."""
+        return Stage(
+            "judge", 1, lambda c: [self.decide(c)], (Verdict,), params=self.params, paid=self.paid
+        )
+
+    def journal(self) -> Journal:
+        """Returns where verdicts are kept: under `TIEBE_HOME`, or in memory."""
+        lasting = isinstance(self._decide, _LanguageModel) and self._decide.model.lasting
+        return _kept(home() / "verdicts") if self.cache and lasting else Journal(None)
 
     def unscored(self, reason: str) -> Verdict:
         """Returns the verdict on what could not be judged."""
