@@ -69,6 +69,7 @@ _REDIRECT = re.compile(r"\s*#REDIRECT\b[^\n]*", re.I)
 _HEADING = re.compile(r"^(={1,6})([^\n]{1,400}?)\1[ \t\ue000\ue001\d]*$", re.M)
 _PORTAL = re.compile(r"\{\{\s*current[ _]events(?:[ _]header)?\s*\|", re.I)
 _ITEM = re.compile(r"\s*([*#:;]+)\s*(.*)")
+_ON = re.compile(r"^\W*On\W+")
 _LIST = re.compile(r"^\s*[*#]", re.M)
 _EVENTS = re.compile(
     r"(?:(?:major|notable|key|main|significant|important|selected|monthly|other|list of"
@@ -275,15 +276,16 @@ class _Reader:
         text = clean(line)
         if not text:
             return scope
-        below = self._date_heading(text.strip(" :"), scope)
-        if below is not scope:
-            return below
+        if not text.isdecimal():
+            below = self._date_heading(text.strip(" :"), scope)
+            if below is not scope:
+                return below
         if line.lstrip().startswith("{|"):
             self.skip("table", text)
         elif _ONGOING_LINE.match(text):
             self.skip("ongoing", text)
         elif text.startswith("On ") and self._is_dated(text[3:]):
-            bullets.append(_Bullet(1, [line.lstrip().removeprefix("On ")]))
+            bullets.append(_Bullet(1, [_ON.sub("", line, count=1)]))
         elif scope.dates is not None and text[0] not in "|!":
             self.skip("prose", text)
         return scope
