@@ -193,13 +193,13 @@ def flat(answer: Answer) -> dict[str, Any]:
     }
 
 
-def read_answers(path: Path) -> Iterator[dict[str, Any]]:
+def read_answers(path: Path, *required: str) -> Iterator[dict[str, Any]]:
     """Yields the answers of a JSONL file, as they stand, or of a run folder, as of `flat`.
 
     Raises:
         RecordError: See `tiebe.records.read_rows`.
     """
-    for row in read_rows(path, stage="answer"):
+    for row in read_rows(path, *required, stage="answer"):
         yield flat(from_row(Answer, row)) if row.get("record") == "Answer" else row
 
 

@@ -1,5 +1,6 @@
 """`tiebe`: asks models, judges, scores and reports. The only module here that prints."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -308,11 +309,18 @@ def judge_of(given: dict[str, Any], **options: Any) -> Any:
 @judge_options
 @click.option("--unanswerable", metavar="TEXT", help="Expected answer where there is none.")
 @click.option("--column", multiple=True, metavar="OURS=THEIRS", help="As answer=gold; repeatable.")
+@click.option(
+    "--annotate",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Judge N yourself, on a page; see below.",
+)
 @out
 def judge_(
     rows: Path,
     unanswerable: str | None,
     column: tuple[str, ...],
+    annotate: int | None,
     out: Path | None,
     **given: Any,
 ) -> None:
@@ -321,11 +329,18 @@ def judge_(
     Each row is written with its verdict (correct, refusal, reasoning, confidence, decided_by,
     judge, prompt); its other fields pass through. Model `offline` needs no key. Verdicts are
     kept: a call that was stopped goes on where it was.
+
+    With --annotate N a page opens on which you judge N questions, each with the answer of one
+    model, both drawn at random; --out names the CSV file that your labels are kept in.
     """
     from tiebe.answers import read_answers
     from tiebe.errors import SettingsError
     from tiebe.judges import verdict_fields
 
+    if annotate:
+        answers = list(read_answers(rows, "question", "answer", "model_answer"))
+        label(answers, annotate, out or Path("labels.csv"))
+        return
     if any("=" not in pair for pair in column):
         raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
     columns = dict(pair.split("=", 1) for pair in column)
@@ -338,6 +353,20 @@ def judge_(
     write_rows(
         ({**row, **verdict_fields(v)} for row, v in zip(given_rows, verdicts, strict=True)), out
     )
+
+
+def label(rows: list[dict[str, Any]], n: int, out: Path) -> None:
+    """Lets a person label answers; returns when the person ends it, or on Ctrl-C."""
+    from tiebe.keyboard import serving
+    from tiebe.labels import draw, label_page
+
+    page = label_page(draw(rows, n), out)
+    with serving(page) as address:
+        click.echo(f"{address}\nopen this page, judge by keyboard, press end (or Ctrl-C here)")
+        click.launch(address)
+        with contextlib.suppress(KeyboardInterrupt):
+            page.ended.wait()
+    click.echo(f"labels: {out}")
 
 
 @main.command("exam")

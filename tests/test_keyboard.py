@@ -1,0 +1,80 @@
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tiebe.keyboard import Card, Choice, Decision, Page, serving
+
+CARDS = [Card(str(n), (("Question", f"<b>Who {n}?</b>"), ("Answer", "x"))) for n in range(3)]
+CHOICES = [Choice("y", "yes", "it is"), Choice("n", "no", "it is not")]
+
+
+@pytest.fixture
+def kept() -> list[tuple[str, Decision]]:
+    return []
+
+
+@pytest.fixture
+def page(kept: list[tuple[str, Decision]]) -> Page:
+    def keep(key: str, decision: Decision) -> None:
+        if decision.note == "full disk":
+            raise OSError("no space left")
+        kept.append((key, decision))
+
+    return Page("Test", CARDS, CHOICES, keep, {"0": Decision("no", "before")})
+
+
+@pytest.fixture
+def address(page: Page) -> Iterator[str]:
+    with serving(page) as url:
+        yield url
+
+
+def ask(url: str, body: Any = None, **headers: str) -> tuple[int, str, dict[str, str]]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return reply.status, reply.read().decode(), dict(reply.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode(), dict(error.headers)
+
+
+def test_cards_and_earlier_decisions_are_served(address: str) -> None:
+    status, html, headers = ask(address)
+    assert status == 200 and "default-src 'none'" in headers["Content-Security-Policy"]
+    nonce = headers["Content-Security-Policy"].split("script-src 'nonce-")[1].split("'")[0]
+    assert html.count(f'nonce="{nonce}"') == 2 and "http:" not in html and "https:" not in html
+    data = json.loads(ask(address + "cards")[1])
+    assert [card["id"] for card in data["cards"]] == ["0", "1", "2"]
+    assert data["decided"] == {"0": {"choice": "no", "note": "before"}}
+
+
+def test_decisions_are_kept_at_once(
+    address: str, page: Page, kept: list[tuple[str, Decision]]
+) -> None:
+    assert ask(address + "decide", {"id": "1", "choice": "yes", "note": "sure"})[0] == 200
+    assert kept == [("1", Decision("yes", "sure"))]
+    assert json.loads(ask(address + "cards")[1])["decided"].keys() == {"0", "1"}
+    assert not page.ended.is_set()
+    ask(address + "end", {})
+    assert page.ended.is_set()
+
+
+def test_what_cannot_be_kept_stays_open(address: str, kept: list[tuple[str, Decision]]) -> None:
+    for body in ({"id": "9", "choice": "yes"}, {"id": "1", "choice": "maybe"}, [1], "x"):
+        assert ask(address + "decide", body)[0] == 400
+    status, said, _ = ask(address + "decide", {"id": "1", "choice": "yes", "note": "full disk"})
+    assert status == 400 and said == "no space left" and not kept
+    assert ask(address + "decide", {"id": "1", "note": "x" * 100_000})[0] == 404
+    assert "1" not in json.loads(ask(address + "cards")[1])["decided"]
+
+
+def test_only_who_knows_the_address_is_served(address: str) -> None:
+    root = address.rsplit("/", 2)[0]
+    assert ask(root + "/")[0] == 404 and ask(root + "/guess/cards")[0] == 404
+    assert ask(address + "cards", Host="rebound.example")[0] == 404
