@@ -10,7 +10,6 @@ tokens goes into it, so that the same input gives the same bytes. Rows of any or
 disk by region; what stays in memory is one sort key a row.
 """
 
-import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,21 +18,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, TypeVar
 
-import jinja2
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
-from datasets import Features
-from huggingface_hub import DatasetCard, DatasetCardData
 
+from builder.card import About, Change, Config, ModelUse, PromptUse, Size, Statistics, write_card
 from builder.records import Article
 from tiebe.errors import RecordError, SettingsError
 from tiebe.load import MINI, SCHEMA, stratified
-from tiebe.prompts import load_prompt
-from tiebe.records import COLUMNS, Question, to_row
-from tiebe.regions import LANGUAGES, REGIONS, Region
-from tiebe.resources import folder as resource_folder
+from tiebe.records import Question, to_row
+from tiebe.regions import REGIONS
 
 __all__ = [
     "ARTICLES",
@@ -80,54 +74,6 @@ _GROUP = 1000  # rows written at once
 
 
 @dataclass(frozen=True, slots=True)
-class PromptUse:
-    """A prompt that the questions were made with."""
-
-    name: str
-    """`name@version`."""
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUse:
-    """A model that the questions were made with."""
-
-    stage: str
-    asked: str
-    served: tuple[str, ...] = ()
-    """What the servers said they served."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What the card tells besides the rows."""
-
-    as_of: str = ""
-    """The day whose page revisions were taken; empty: the newest at the time."""
-    prompts: tuple[PromptUse, ...] = ()
-    models: tuple[ModelUse, ...] = ()
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Per region slug: `events` listed, `references` cited, `articles` read (Table 5)."""
-    stages: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Per stage: `in`, `out`, and the number of drops by reason."""
-    notes: tuple[str, ...] = ()
-    """Further sentences on how this release was built."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a release changed against the one before, in one region and for one reason."""
-
-    version: str
-    kind: Literal["added", "changed", "withdrawn"]
-    region: str
-    count: int
-    reason: str = ""
-    ids: tuple[str, ...] = ()
-    """Of the questions that are gone: withdrawn ones, and those that changed ones replace."""
-
-
-@dataclass(frozen=True, slots=True)
 class Edition:
     """Which release to write."""
 
@@ -140,33 +86,6 @@ class Edition:
     """Why a question of the base is gone, by its id."""
     decisions: Path | None = None
     """A decisions.jsonl to be part of the release."""
-
-
-@dataclass(slots=True)
-class Statistics:
-    """What was written: rows per region, split and year."""
-
-    rows: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    """By (region slug, split, year)."""
-    articles: Counter[str] = field(default_factory=Counter)
-    """Article texts by region slug."""
-
-    def total(self, region: str | None = None, split: str | None = None) -> int:
-        """Returns the number of rows of a region and split; None stands for all of them."""
-        return sum(
-            n for (r, s, _), n in self.rows.items() if region in (None, r) and split in (None, s)
-        )
-
-    @property
-    def regions(self) -> list[Region]:
-        """The regions that have rows, by name, World last."""
-        found = [REGIONS[slug] for slug in {region for region, _, _ in self.rows}]
-        return sorted(found, key=lambda r: (r.macro_region is None, r.name))
-
-    @property
-    def years(self) -> list[str]:
-        """The years that have rows."""
-        return sorted({year for _, _, year in self.rows})
 
 
 def write_release(
@@ -195,12 +114,12 @@ def write_release(
     spool.mkdir(parents=True)
     with ExitStack() as stack:
         rows, texts = _spooled(spool, stack, questions, articles, edition)
-        statistics, infos, samples = _write_tables(part, rows, texts, edition)
+        statistics, configs = _write_tables(part, rows, texts, edition)
     shutil.rmtree(spool)
     changes = _changelog(part, edition)
     if edition.decisions:
         shutil.copyfile(edition.decisions, part / "decisions.jsonl")
-    _write_card(part, edition, statistics, infos, samples, changes)
+    write_card(part, edition.version, configs, statistics, edition.about, changes)
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
@@ -339,25 +258,10 @@ def _spooled(
     return rows, texts
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """The size of a file: as a table in memory, on disk, and in rows."""
-
-    rows: int
-    memory: int
-    disk: int
-
-    def __add__(self, other: "_Written") -> "_Written":
-        return _Written(self.rows + other.rows, self.memory + other.memory, self.disk + other.disk)
-
-
-_Infos = dict[str, dict[str, _Written]]
-
-
 def _write_tables(
     part: Path, rows: _Rows, texts: _Texts, edition: Edition
-) -> tuple[Statistics, _Infos, dict[str, list[Question]]]:
-    """Writes the parquet files; returns sizes by config and split, and sample rows by region."""
+) -> tuple[Statistics, dict[str, Config]]:
+    """Writes the parquet files."""
     mini = stratified(
         (
             ((region, date[:4]), member)
@@ -368,8 +272,7 @@ def _write_tables(
         MINI,
     )
     statistics = Statistics()
-    infos: _Infos = defaultdict(dict)
-    samples: dict[str, list[Question]] = defaultdict(list)
+    configs = {"all": Config(SCHEMA)}
     cited: dict[str, set[str | None]] = defaultdict(set)
 
     def stamped(spooled: _Spool[Question]) -> Iterator[dict[str, Any]]:
@@ -380,30 +283,27 @@ def _write_tables(
                 since=row.since or edition.version,
                 mini=row.id in mini,
             )
-            statistics.rows[row.region, row.split, row.year] += 1
+            statistics.count(row)
             cited[row.region].add(row.article_id)
-            sample = samples[row.region]
-            if row.mini and (row.split == "english") == (not sample) and len(sample) < 2:
-                if not sample or sample[0].id == row.id:
-                    sample.append(row)
             yield to_row(row)
 
     for (region, split), spooled in sorted(rows.items()):
-        path = part / "data" / region / f"{split}.parquet"
-        written = _write(path, stamped(spooled), SCHEMA)
-        for config in ("all", region):
-            before = infos[config].get(split, _Written(0, 0, 0))
-            infos[config][split] = before + written
+        path = f"data/{region}/{split}.parquet"
+        size = _write(part / path, stamped(spooled), SCHEMA)
+        for name in ("all", region):
+            config = configs.setdefault(name, Config(SCHEMA))
+            config.paths[split] = f"data/*/{split}.parquet" if name == "all" else path
+            config.sizes[split] += size
     for region, found in sorted(texts.items()):
         found.keys = [key for key in found.keys if key[1] in cited[region]]
-        if not found.keys:
-            continue
-        path = part / "articles" / f"{region}.parquet"
-        written = _write(path, map(_article_row, found), ARTICLES)
-        statistics.articles[region] = written.rows
-        before = infos["articles"].get("articles", _Written(0, 0, 0))
-        infos["articles"]["articles"] = before + written
-    return statistics, infos, samples
+        if found.keys:
+            path = f"articles/{region}.parquet"
+            size = _write(part / path, map(_article_row, found), ARTICLES)
+            statistics.articles[region] = size.rows
+            config = configs.setdefault("articles", Config(ARTICLES))
+            config.paths["articles"] = "articles/*.parquet"
+            config.sizes["articles"] += size
+    return statistics, configs
 
 
 def _article_row(article: Article) -> dict[str, Any]:
@@ -420,7 +320,7 @@ def _article_row(article: Article) -> dict[str, Any]:
     } | {name: how.get(name) for name in ("fetched_url", "copy", "sha256", "extractor")}
 
 
-def _write(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> _Written:
+def _write(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Size:
     path.parent.mkdir(parents=True, exist_ok=True)
     count = memory = 0
     with pq.ParquetWriter(path, schema, **_PARQUET) as writer:
@@ -429,7 +329,7 @@ def _write(path: Path, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> _Wr
             writer.write_table(table)
             count += table.num_rows
             memory += table.nbytes
-    return _Written(count, memory, path.stat().st_size)
+    return Size(count, memory, path.stat().st_size)
 
 
 def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
@@ -461,110 +361,3 @@ def _changelog(part: Path, edition: Edition) -> list[Change]:
     lines = (msgspec.json.encode(change) + b"\n" for change in changes)
     (part / "changelog.jsonl").write_bytes(b"".join(lines))
     return changes
-
-
-# ---- card
-
-
-def _card_data(statistics: Statistics, infos: _Infos) -> DatasetCardData:
-    languages = {"en"} | {
-        region.language_code
-        for region in statistics.regions
-        if statistics.total(region.slug, "native")
-    }
-    features = {
-        config: Features.from_arrow_schema(ARTICLES if config == "articles" else SCHEMA)
-        for config in infos
-    }
-    return DatasetCardData(
-        pretty_name="TiEBe: Timely Events Benchmark",
-        language=sorted(languages),
-        license="cc-by-sa-4.0",
-        multilinguality="multilingual" if len(languages) > 1 else "monolingual",
-        annotations_creators="machine-generated",
-        language_creators=["found", "machine-generated"],
-        source_datasets=["original"],
-        task_categories=["question-answering"],
-        task_ids=["open-domain-qa"],
-        size_categories=_size_category(statistics.total()),
-        tags=["benchmark", "factual-recall", "temporal", "events", "news", "wikipedia"],
-        configs=[
-            {
-                "config_name": config,
-                **({"default": True} if config == "all" else {}),
-                "data_files": [
-                    {"split": split, "path": _glob(config, split)} for split in sorted(splits)
-                ],
-            }
-            for config, splits in infos.items()
-        ],
-        dataset_info=[
-            {
-                "config_name": config,
-                "features": features[config]._to_yaml_list(),
-                "splits": [
-                    {"name": name, "num_bytes": size.memory, "num_examples": size.rows}
-                    for name, size in sorted(splits.items())
-                ],
-                "download_size": sum(size.disk for size in splits.values()),
-                "dataset_size": sum(size.memory for size in splits.values()),
-            }
-            for config, splits in infos.items()
-        ],
-    )
-
-
-def _glob(config: str, split: str) -> str:
-    if config == "articles":
-        return "articles/*.parquet"
-    return f"data/{'*' if config == 'all' else config}/{split}.parquet"
-
-
-def _size_category(n: int) -> str:
-    names = ["1K", "10K", "100K", "1M", "10M", "100M", "1B"]
-    for i, name in enumerate(names):
-        if n < 10 ** (i + 3):
-            return f"n<{name}" if i == 0 else f"{names[i - 1]}<n<{name}"
-    return f"n>{names[-1]}"
-
-
-def _write_card(
-    part: Path,
-    edition: Edition,
-    statistics: Statistics,
-    infos: _Infos,
-    samples: Mapping[str, list[Question]],
-    changes: list[Change],
-) -> None:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resource_folder("dataset_card")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["rowjson"] = _row_json
-    values = {
-        "edition": edition,
-        "about": edition.about,
-        "statistics": statistics,
-        "samples": sorted(samples.values(), key=lambda rows: (-len(rows), rows[0].region)),
-        "changes": changes,
-        "columns": COLUMNS,
-        "languages": LANGUAGES,
-        "configs": infos,
-    }
-    body = environment.get_template("README.md.jinja").render(values)
-    card = DatasetCard(f"---\n{_card_data(statistics, infos).to_yaml()}\n---\n\n{body}")
-    card.save(part / "README.md")
-    judge = load_prompt("judge")
-    system = judge.render(question="", expected="", candidate="")[0]["content"]
-    evaluation = environment.get_template("eval.yaml.jinja").render(
-        values, rules=system.replace("{", "{{").replace("}", "}}"), judge=judge
-    )
-    yaml.safe_load(evaluation)
-    (part / "eval.yaml").write_text(evaluation, "utf-8")
-
-
-def _row_json(row: Question) -> str:
-    return json.dumps(to_row(row), ensure_ascii=False, indent=2)

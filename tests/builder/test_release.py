@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from datasets import load_dataset, load_dataset_builder
-from huggingface_hub import DatasetCard
 from releases import digest, make
 
 from builder.release import (
@@ -57,6 +56,8 @@ def test_the_layout_and_that_it_loads(tmp_path: Path, cache: str) -> None:
         "data/World/english.parquet",
         "data/the_United_Kingdom/english.parquet",
         "eval.yaml",
+        "images/coverage.svg",
+        "images/pipeline.svg",
     ]
     assert statistics.total() == 160
     assert statistics.total("Brazil", "native") == 40
@@ -177,25 +178,6 @@ def test_a_release_is_replaced_whole(tmp_path: Path) -> None:
     write_release(folder, *make(3, ("World",)), Edition("2025.05"))
     assert not list(folder.glob("data/Brazil*"))
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
-
-
-def test_the_card(tmp_path: Path) -> None:
-    folder = tmp_path / "release"
-    write_release(folder, *make(40), Edition("2025.04", about=ABOUT))
-    card = DatasetCard.load(folder / "README.md")
-    assert card.data.language == ["en", "pt"]
-    assert card.data.license == "cc-by-sa-4.0"
-    assert card.data.size_categories == "n<1K"
-    configs = card.data.to_dict()["configs"]
-    assert [c["config_name"] for c in configs if c.get("default")] == ["all"]
-    assert [c["config_name"] for c in configs] == [
-        "all", "Brazil", "World", "the_United_Kingdom", "articles",
-    ]  # fmt: skip
-    for told in ("2025-04-30", "deepseek-v3-0324", "generate@1", "not_found 7", "United Kingdom"):
-        assert told in card.text
-    assert "{{" not in card.text
-    evaluation = yaml.safe_load((folder / "eval.yaml").read_text("utf-8"))
-    assert [task["id"] for task in evaluation["tasks"]] == ["english", "native"]
 
 
 def test_the_changelog(tmp_path: Path) -> None:
