@@ -5,8 +5,18 @@ import hashlib
 from pathlib import Path
 
 from builder.records import Article, Event
+from builder.release import About, ModelUse, PromptUse
 from tiebe.records import Question, record_id
 from tiebe.regions import REGIONS
+
+ABOUT = About(
+    as_of="2025-04-30",
+    prompts=(PromptUse("generate@1", "ab" * 32),),
+    models=(ModelUse("generate", "deepseek-chat", ("deepseek-v3-0324",)),),
+    counts={"Brazil": {"events": 50, "references": 60, "articles": 40}},
+    stages={"retrieve": {"in": 50, "out": 40, "not_found": 7, "not_article": 3}},
+    notes=("A note of the builder.",),
+)
 
 
 def make(

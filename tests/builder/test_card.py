@@ -7,21 +7,12 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from huggingface_hub import DatasetCard
-from releases import make
+from releases import ABOUT, make
 
-from builder.release import About, Edition, ModelUse, PromptUse, Statistics, write_release
+from builder.release import Edition, Statistics, write_release
 from tiebe.prompts import load_prompt
 from tiebe.records import COLUMNS
 from tiebe.regions import REGIONS
-
-ABOUT = About(
-    as_of="2025-04-30",
-    prompts=(PromptUse("generate@1", "ab" * 32),),
-    models=(ModelUse("generate", "deepseek-chat", ("deepseek-v3-0324",)),),
-    counts={"Brazil": {"events": 50, "references": 60, "articles": 40}},
-    stages={"retrieve": {"in": 50, "out": 40, "not_found": 7, "not_article": 3}},
-    notes=("A note of the builder.",),
-)
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from datasets import load_dataset, load_dataset_builder
-from releases import digest, make
+from releases import ABOUT, digest, make
 
 from builder.release import (
     ARTICLES,
-    About,
     Change,
     Edition,
-    ModelUse,
-    PromptUse,
     compare,
     read_articles,
     read_changes,
@@ -30,15 +27,6 @@ from tiebe.records import COLUMNS, record_id
 @pytest.fixture
 def cache(tmp_path: Path) -> str:
     return str(tmp_path / "hf")
-
-
-ABOUT = About(
-    as_of="2025-04-30",
-    prompts=(PromptUse("generate@1", "ab" * 32),),
-    models=(ModelUse("generate", "deepseek-chat", ("deepseek-v3-0324",)),),
-    counts={"Brazil": {"events": 50, "references": 60, "articles": 40}},
-    stages={"retrieve": {"in": 50, "out": 40, "not_found": 7, "not_article": 3}},
-)
 
 
 def test_the_layout_and_that_it_loads(tmp_path: Path, cache: str) -> None:
