@@ -1,5 +1,8 @@
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import llm_server
 import pandas as pd
@@ -8,7 +11,7 @@ import pytest
 from tiebe.answers import answer, items, read_answers, without_label
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
-from tiebe.llm import open_model
+from tiebe.llm import Model, Reply, open_model, visible
 
 BRAZIL = {
     "id": "q1",
@@ -142,3 +145,74 @@ def test_answers_of_a_run_folder_are_rows(tmp_path: Path) -> None:
 def test_an_unknown_model_is_named() -> None:
     with pytest.raises(SettingsError, match="unknown model 'gpt-99'"):
         answer([BRAZIL], "gpt-99")
+
+
+class Scripted(Model):
+    """A model whose replies (text, finish) are given in advance; it keeps the bodies it is sent."""
+
+    def __init__(self, *replies: tuple[str, str], **options: Any) -> None:
+        self.sent: list[Any] = []
+
+        def send(body: Any) -> Reply:
+            self.sent.append(body)
+            raw, finish = replies[min(len(self.sent), len(replies)) - 1]
+            return Reply(visible(raw), raw, finish, "m-1", {"calls": 1, "completion_tokens": 5})
+
+        super().__init__("m", send, **options)
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [
+        ([("Answer: Jair Bolsonaro", "stop")], ("Jair Bolsonaro", "stop", 1)),
+        (
+            [("Answer: Jair", "length"), ("Answer: Jair Bolsonaro", "stop")],
+            ("Jair Bolsonaro", "stop", 2),
+        ),
+        ([("Answer: Jair", "length")], ("Jair", "length", 2)),
+        ([("", "stop")], ("", "stop", 1)),
+        ([("<think>Who was it?", "length")], ("", "length", 2)),
+        ([("<think>It was he.</think>", "stop")], ("", "stop", 1)),
+        ([("<think>It was he.</think>Answer: Bolsonaro", "stop")], ("Bolsonaro", "stop", 1)),
+        ([("", "content_filter")], ("", "content_filter", 1)),
+    ],
+)
+def test_a_reply_is_recorded_as_what_it_is(replies: Any, expected: tuple[str, str, int]) -> None:
+    model = Scripted(*replies, max_tokens=100)
+    (a,) = answer([BRAZIL], model)
+    assert (a.model_answer, a.finish, a.usage["calls"]) == expected
+    assert a.raw == replies[-1][0] and a.served_model == "m-1"
+    assert [body["max_tokens"] for body in model.sent] == [100, 400][: expected[2]]
+
+
+def test_a_base_model_goes_on_with_a_text() -> None:
+    """Its server is asked for completions, up to the end of the line."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            seen.append((self.path, body))
+            choice = {"text": " Jair Bolsonaro", "finish_reason": "stop"}
+            content = json.dumps({"choices": [choice], "model": "base"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        model = open_model("base", base_url=url, completion=True)
+        english, native = answer([BRAZIL, NATIVE], model, concurrency=1)
+        server.shutdown()
+    assert english.model_answer == native.model_answer == "Jair Bolsonaro"
+    assert [a.prompt for a in (english, native)] == ["answer@base-1", "answer@base-1.pt"]
+    assert {path for path, _ in seen} == {"/v1/completions"}
+    prompts = [body["prompt"] for _, body in seen]
+    assert prompts[0] == f"Question: {BRAZIL['question']} (Brazil)\nAnswer:"
+    assert prompts[1] == f"Pergunta: {NATIVE['question']} (Brasil)\nResposta:"
+    assert all(body["stop"] == ["\n"] and "messages" not in body for _, body in seen)

@@ -235,6 +235,31 @@ def test_a_key_never_gets_into_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.fatal and "very-secret" not in str(caught.value)
 
 
+def test_the_first_request_of_a_record_that_comes_back_is_not_paid_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tiebe.engine.BACKOFF", 0.001)
+    sent = []
+
+    def send(body: Any) -> Reply:
+        sent.append(body["messages"][0]["content"])
+        if sent.count("second") == 1 and sent[-1] == "second":
+            raise Wait(0, cause=ModelError("busy", model="m"))
+        return Reply("a", "a", "stop", "m", {"calls": 1})
+
+    model = open_model("m", base_url="http://127.0.0.1:9")
+    model.send = send
+
+    def run(item: Item) -> list[Any]:
+        for text in ("first", "second"):
+            model.ask([{"role": "user", "content": text}])
+        return [Drop("ask", item.id, "asked")]
+
+    outcome = run_stage(Stage("ask", 1, run, ()), [Item(1)], Journal(None), progress=False)
+    assert sent == ["first", "second", "second"]
+    assert outcome.counts()["usage"] == {"calls": 2}
+
+
 @pytest.mark.parametrize(
     ("seconds", "megabytes", "says"), [(0.01, 0, "no end after 0.3 s"), (0, 2, "more than 1 MB")]
 )

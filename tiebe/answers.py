@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -34,6 +35,13 @@ _LABELS = (
     *("Ответ", "Відповідь", "答案", "回答", "उत्तर", "जवाब", "መልስ"),
 )
 """What replies begin with, whatever the prompt asked for; native ones mostly with English."""
+
+
+BASE = "base-1"
+"""The prompt of base models, which go on with a text."""
+
+_ROOM = 4
+"""How many times the limit of tokens a reply gets that did not end within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,12 @@ def answer_stage(model: Model, form: Callable[[str], Prompt]) -> Stage:
         words = form(item.language)
         region = REGIONS[item.region].phrase if item.region in REGIONS else item.region
         place = region.replace("_", " ") or "the world"
-        reply = model.ask(words.render(question=item.question, region=place))
+        messages = words.render(question=item.question, region=place)
+        reply = model.ask(messages)
+        usage = Counter(reply.usage)
+        if reply.finish == "length" and not model.completion:
+            reply = model.ask(messages, max_tokens=_ROOM * model.max_tokens)
+            usage.update(reply.usage)
         yield Answer(
             question_id=item.question_id,
             event_id=item.event_id,
@@ -136,7 +149,7 @@ def answer_stage(model: Model, form: Callable[[str], Prompt]) -> Stage:
             prompt=words.id,
             prompt_sha=words.sha256,
             finish=reply.finish,
-            usage=reply.usage,
+            usage=dict(usage),
         )
 
     return Stage("answer", 1, run, (Answer,), params=model.params, paid=True)
@@ -155,7 +168,8 @@ def answer(
     Args:
         rows: See `items`.
         model: A name, a function from prompt to reply, or what `tiebe.llm.open_model` gave.
-        prompt: `paper` (the default), another version, or the path of an own template.
+        prompt: `paper` (the default; `base-1` for base models), another version, or the path of
+            an own template.
         concurrency: How many questions are asked at a time.
         journal: Where answers are kept and found again. None: under `TIEBE_HOME`; but those of
             a function are not kept at all, since its name does not tell what it does.
@@ -169,7 +183,7 @@ def answer(
         ModelError: The model can no longer be asked at all. What was answered is kept.
     """
     opened = model if isinstance(model, Model) else open_model(model)
-    form = forms(prompt)
+    form = forms(prompt or (BASE if opened.completion else None))
     asked = [replace(item, prompt_sha=form(item.language).sha256) for item in items(rows)]
     stage = answer_stage(opened, form)
     with contextlib.ExitStack() as stack:

