@@ -174,7 +174,7 @@ def test_learns_what_a_server_refuses(refusing: tuple[str, list[dict[str, Any]]]
     model = open_model("o-9", base_url=url, extra_body={"thinking": False})
     reply = model.ask(HELLO, SCHEMA)
     assert reply.text == "fine" and reply.served_model == "o-9" and len(bodies) == 4
-    model.ask(HELLO, SCHEMA)
+    model.ask([{"role": "user", "content": "Who lost?"}], SCHEMA)
     assert len(bodies) == 5
     assert bodies[-1]["max_completion_tokens"] == 1024 and bodies[-1]["thinking"] is False
 
