@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.sparse import csc_array
 from scipy.special import stdtr, stdtrit
 
 from tiebe.errors import RecordError, SettingsError, nearest
@@ -31,6 +32,7 @@ __all__ = [
     "SMALL",
     "UNKNOWN",
     "Bootstrap",
+    "agreement",
     "between",
     "correlations",
     "coverage",
@@ -354,8 +356,8 @@ def score(
         for name in ("accuracy", "refusal", "attempted"):
             tally[name] = inner[name].groupby(of).mean().to_numpy()
         samples = (
-            _means(sample, of, count)
-            for sample in _resamples(data["correct"], data["cluster"], part, len(parts), bootstrap)
+            _group_means(block, of, count)
+            for block in _resamples(data["correct"], data["cluster"], part, len(parts), bootstrap)
         )
         low, high = _plain(
             tally["accuracy"].to_numpy(),
@@ -434,53 +436,65 @@ def _tally(data: pd.DataFrame, code: Ints, count: int) -> pd.DataFrame:
 # The bootstrap
 
 
+_CHUNK = 2_000_000  # numbers held at once
+
+
+def _weights(clusters: int, statistics: int, bootstrap: Bootstrap) -> Iterator[Floats]:
+    """Yields how often each cluster is drawn: blocks of (resamples, clusters).
+
+    A block is small enough to hold it and the statistics that are computed of it.
+    """
+    random = np.random.default_rng(bootstrap.seed)
+    block = max(1, _CHUNK // max(clusters, statistics, 1))
+    for start in range(0, bootstrap.draws if clusters else 0, block):
+        rows = min(block, bootstrap.draws - start)
+        picked = random.integers(clusters, size=(rows, clusters))
+        picked += np.arange(rows)[:, None] * clusters
+        count = np.bincount(picked.ravel(), minlength=rows * clusters)
+        yield count.reshape(rows, clusters).astype(np.float64)
+
+
 def _resamples(
     value: pd.Series, cluster: pd.Series, code: Ints, count: int, bootstrap: Bootstrap
 ) -> Iterator[Floats]:
-    """Yields the mean value of each of `count` groups in resample after resample of the clusters.
+    """Yields the mean value of each of `count` groups in resamples of the clusters.
 
-    All groups see the same resample, so that what is computed from several of them (a gap, a macro
+    All groups see the same resamples, so that what is computed from several of them (a gap, a macro
     average) keeps their dependence. A group that a resample misses is NaN there, and rows without
     a value are left out.
+
+    Yields:
+        Blocks of (resamples, groups).
     """
     there = value.notna().to_numpy()
     numbers, names = pd.factorize(cluster[there])
-    cells = (
-        pd.DataFrame({"group": code[there], "cluster": numbers, "value": value[there].to_numpy()})
-        .groupby(["group", "cluster"], sort=False)["value"]
-        .agg(["sum", "size"])
-        .reset_index()
-    )
-    group, of = cells["group"].to_numpy(), cells["cluster"].to_numpy()
-    total, size = cells["sum"].to_numpy(), cells["size"].to_numpy()
-    random = np.random.default_rng(bootstrap.seed)
-    for _ in range(bootstrap.draws if len(cells) else 0):
-        picked = random.integers(len(names), size=len(names))
-        weight = np.bincount(picked, minlength=len(names))[of]
+    shape = (len(names), count)
+    place = (numbers, code[there])
+    total = csc_array((value[there].to_numpy(dtype=float), place), shape=shape)
+    size = csc_array((np.ones(int(there.sum())), place), shape=shape)
+    for weight in _weights(len(names), count, bootstrap):
         with np.errstate(invalid="ignore"):
-            yield np.bincount(group, weights=weight * total, minlength=count) / np.bincount(
-                group, weights=weight * size, minlength=count
-            )
+            yield np.asarray((weight @ total) / (weight @ size))
 
 
-def _variance(samples: Iterable[Floats], count: int) -> Floats:
+def _variance(blocks: Iterable[Floats], count: int) -> Floats:
     """Returns the variance of each of `count` statistics over the resamples that have it."""
     number, first, second = np.zeros(count), np.zeros(count), np.zeros(count)
-    for sample in samples:
-        there = ~np.isnan(sample)
-        value = np.where(there, sample, 0.0)
-        number, first, second = number + there, first + value, second + value**2
+    for block in blocks:
+        there = ~np.isnan(block)
+        value = np.where(there, block, 0.0)
+        number, first = number + there.sum(axis=0), first + value.sum(axis=0)
+        second = second + (value**2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.maximum(second / number - (first / number) ** 2, 0.0)
 
 
-def _means(values: Floats, of: Ints, count: int) -> Floats:
-    """Returns the mean over each group of values, those that are NaN left out."""
-    there = ~np.isnan(values)
+def _group_means(block: Floats, of: Ints, count: int) -> Floats:
+    """Returns the mean over each group of columns, those that are NaN left out."""
+    table = csc_array((np.ones(len(of)), (np.arange(len(of)), of)), shape=(len(of), count))
+    there = ~np.isnan(block)
     with np.errstate(invalid="ignore"):
-        return np.bincount(of[there], weights=values[there], minlength=count) / np.bincount(
-            of[there], minlength=count
-        )
+        return np.asarray((np.where(there, block, 0.0) @ table) / (there.astype(float) @ table))
 
 
 _NO_SPREAD = 1e-12  # a variance below this is rounding: all events agree
@@ -555,38 +569,48 @@ def differences(
         .pivot_table(index=["group", "cluster", "item", "split"], columns=of, values="correct")
         .reset_index()
     )
-    lines = []
-    for first, second in itertools.combinations(names, 2):
-        if first not in wide or second not in wide:
-            continue
+    names = [name for name in names if name in wide]
+    blocks = []
+    for number, (first, second) in enumerate(itertools.combinations(names, 2)):
         both = wide[wide[first].notna() & wide[second].notna()]
-        group = both["group"].to_numpy(dtype=np.intp)
-        change = both[second] - both[first]
-        table = _mean_differences(change, both["cluster"], group, len(groups), bootstrap)
-
-        def total(values: Any, group: Ints = group) -> Floats:
-            return np.bincount(
-                group, weights=np.asarray(values, dtype=float), minlength=len(groups)
-            ).astype(np.float64)
-
-        with np.errstate(invalid="ignore", divide="ignore"):
-            table = groups.assign(
-                first=first,
-                second=second,
-                n=table["n"],
-                events=table["events"],
-                first_accuracy=total(both[first]) / table["n"],
-                second_accuracy=total(both[second]) / table["n"],
-                difference=table["difference"],
-                low=table["low"],
-                high=table["high"],
-                p=table["p"],
-                gained=total(change > 0).astype(int),
-                lost=total(change < 0).astype(int),
+        blocks.append(
+            pd.DataFrame(
+                {
+                    "code": number * len(groups) + both["group"],
+                    "cluster": both["cluster"],
+                    "first": both[first],
+                    "second": both[second],
+                }
             )
-        lines.append(table[table["n"] > 0])
-    columns = [*by, "first", "second", "n", "difference"]
-    return pd.concat(lines, ignore_index=True) if lines else pd.DataFrame(columns=columns)
+        )
+    if not blocks:
+        return pd.DataFrame(columns=[*by, "first", "second", "n", "difference"])
+    pairs = pd.concat(blocks, ignore_index=True)
+    code = pairs["code"].to_numpy(dtype=np.intp)
+    count = len(blocks) * len(groups)
+    change = pairs["second"] - pairs["first"]
+    table = _mean_differences(change, pairs["cluster"], code, count, bootstrap)
+
+    def mean(values: pd.Series) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.bincount(code, weights=values, minlength=count) / table["n"])
+
+    couples = list(itertools.combinations(names, 2))
+    result = pd.concat([groups] * len(blocks), ignore_index=True).assign(
+        first=[first for first, _ in couples for _ in range(len(groups))],
+        second=[second for _, second in couples for _ in range(len(groups))],
+        n=table["n"],
+        events=table["events"],
+        first_accuracy=mean(pairs["first"]),
+        second_accuracy=mean(pairs["second"]),
+        difference=table["difference"],
+        low=table["low"],
+        high=table["high"],
+        p=table["p"],
+        gained=np.bincount(code, weights=change > 0, minlength=count).astype(int),
+        lost=np.bincount(code, weights=change < 0, minlength=count).astype(int),
+    )
+    return result[result["n"] > 0].reset_index(drop=True)
 
 
 def _mean_differences(
@@ -664,8 +688,8 @@ def gaps(
     to = at[kept].to_numpy(dtype=np.intp)
     tally = _tally(data, code, len(groups))
     samples = (
-        sample[to] - sample[kept]
-        for sample in _resamples(data["correct"], data["cluster"], code, len(groups), bootstrap)
+        block[:, to] - block[:, kept]
+        for block in _resamples(data["correct"], data["cluster"], code, len(groups), bootstrap)
     )
     accuracy = tally["accuracy"].to_numpy()
     gap = accuracy[to] - accuracy[kept]
@@ -902,35 +926,37 @@ def _break(data: pd.DataFrame, bootstrap: Bootstrap) -> dict[str, Any]:
     month = when - start
     cluster, names = pd.factorize(data["cluster"])
     right = data["correct"].to_numpy()
-    random = np.random.default_rng(bootstrap.seed)
-
-    def at(weight: Floats, month: Ints) -> tuple[int, float]:
-        size = np.bincount(month, weights=weight, minlength=span).astype(np.float64)
-        good = np.bincount(month, weights=weight * right, minlength=span).astype(np.float64)
-        return _change_point(good, size)
-
-    once = np.ones(len(data))
-    found, strength = at(once, month)
+    shape = (len(names), span)
+    good = csc_array((right, (cluster, month)), shape=shape)
+    size = csc_array((np.ones(len(month)), (cluster, month)), shape=shape)
+    once = np.ones((1, len(names)))
+    at, gain = _change_points(np.asarray(once @ good), np.asarray(once @ size))
+    found, strength = int(at[0]), float(gain[0])
     if found < 0:
         return nothing | {"note": "accuracy is nowhere lower later on"}
-    resampled = [
-        at(
-            np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))[
-                cluster
-            ].astype(float),
-            month,
-        )[0]
-        for _ in range(bootstrap.draws)
-    ]
+    resampled = np.concatenate(
+        [
+            _change_points(np.asarray(w @ good), np.asarray(w @ size))[0]
+            for w in _weights(len(names), span, bootstrap)
+        ]
+    )
     # Whole events change places, each keeping its answers together.
+    random = np.random.default_rng(bootstrap.seed)
     first = month[np.unique(cluster, return_index=True)[1]]
-    shuffled = [
-        at(once, random.permutation(first)[cluster])[1] for _ in range(bootstrap.draws // 4)
-    ]
-    p = (1 + sum(s >= strength for s in shuffled)) / (1 + len(shuffled))
+    places = random.permuted(np.tile(first, (max(bootstrap.draws // 4, 1), 1)), axis=1)
+    places += np.arange(len(places))[:, None] * span
+    rows = len(places)
+
+    def moved(table: csc_array) -> Floats:
+        total = np.tile(table.sum(axis=1), rows)
+        flat = np.bincount(places.ravel(), weights=total, minlength=rows * span)
+        return flat.reshape(rows, span).astype(np.float64)
+
+    _, shuffled = _change_points(moved(good), moved(size))
+    p = (1 + int((shuffled >= strength).sum())) / (1 + rows)
     tail = (1 - bootstrap.level) / 2
-    inside = [m for m in resampled if m >= 0] or [found]
-    low, high = (int(q) for q in np.quantile(inside, [tail, 1 - tail], method="nearest"))
+    inside = resampled[resampled >= 0]
+    low, high = (int(q) for q in np.quantile([found, *inside], [tail, 1 - tail], method="nearest"))
 
     def label(number: int) -> str:
         return f"{(start + number) // 12}-{(start + number) % 12 + 1:02d}"
@@ -952,31 +978,90 @@ def _break(data: pd.DataFrame, bootstrap: Bootstrap) -> dict[str, Any]:
     return result
 
 
-def _change_point(right: Floats, size: Floats) -> tuple[int, float]:
-    """Returns the first month of lower accuracy, and the log likelihood that the break gains.
+def _change_points(right: Floats, size: Floats) -> tuple[Ints, Floats]:
+    """Returns the first months of lower accuracy, and the log likelihoods that the breaks gain.
 
     Args:
-        right: Number of right answers by month.
-        size: Number of answers by month.
+        right: Numbers of right answers, (series, months).
+        size: Numbers of answers, (series, months).
 
     Returns:
-        -1 and 0 where no month has `SMALL` answers on both sides and a lower accuracy from it on.
+        Two arrays of (series): -1 and 0 where no month has `SMALL` answers on both sides and a
+        lower accuracy from it on.
     """
 
-    def likelihood(right: Any, size: Any) -> Any:
+    def likelihood(right: Floats, size: Floats) -> Floats:
         share = np.clip(right / np.maximum(size, 1.0), 1e-9, 1 - 1e-9)
-        return right * np.log(share) + (size - right) * np.log1p(-share)
+        return np.asarray(right * np.log(share) + (size - right) * np.log1p(-share))
 
-    before, n_before = np.cumsum(right)[:-1], np.cumsum(size)[:-1]
-    after, n_after = right.sum() - before, size.sum() - n_before
+    before, n_before = np.cumsum(right, axis=1)[:, :-1], np.cumsum(size, axis=1)[:, :-1]
+    all_right, all_size = right.sum(axis=1)[:, None], size.sum(axis=1)[:, None]
+    after, n_after = all_right - before, all_size - n_before
     possible = (n_before >= SMALL) & (n_after >= SMALL)
     possible &= before * n_after > after * n_before
-    if not possible.any():
-        return -1, 0.0
     gain = likelihood(before, n_before) + likelihood(after, n_after)
-    gain = np.where(possible, gain - likelihood(right.sum(), size.sum()), -np.inf)
-    best = int(np.argmax(gain))
-    return best + 1, float(gain[best])
+    gain = np.where(possible, gain - likelihood(all_right, all_size), -np.inf)
+    best = gain.argmax(axis=1)
+    there = possible.any(axis=1)
+    height = gain[np.arange(len(best)), best]
+    return np.where(there, best + 1, -1), np.where(there, height, 0.0)
+
+
+# Judges
+
+
+def agreement(rows: Rows, labels: Rows, *, bootstrap: Bootstrap = DEFAULT) -> pd.DataFrame:
+    """Compares each judge with people who judged the same answers (Table 2).
+
+    Args:
+        rows: See `frame`; the judge's name is taken from `judge` or `judge_model`.
+        labels: The people's verdicts in `correct`, told apart by question, split and model as far
+            as they name them.
+        bootstrap: Its level is that of the interval.
+
+    Returns:
+        One line per judge: judge, n (answers that both decided), human and verdict (share judged
+        correct by each), divergence (share judged differently), low, high (Wilson), kappa, stricter
+        and laxer (counts: wrong for the judge and right for people, and the reverse).
+
+    Raises:
+        RecordError: See `frame`; or a label fits several answers of one judge.
+    """
+    data, people = frame(rows), frame(labels)
+    judge = _first(_text(data, "judge"), _text(data, "judge_model"))
+    data = data.assign(judge=judge.where(judge != "", UNKNOWN))
+    key = ["item", *(name for name in ("split", "model") if (people[name] != "").any())]
+    people = people[people["correct"].notna()].drop_duplicates(key)[[*key, "correct"]]
+    both = data[data["correct"].notna()].merge(people, on=key, suffixes=("", "_human"))
+    several = both.duplicated([*key, "judge"])
+    if several.any():
+        question = both.loc[several, "item"].iloc[0]
+        raise RecordError(
+            f"the label of question '{question}' fits several answers: name the model and split"
+        )
+    lines = []
+    for name, part in both.groupby("judge", sort=True):
+        ours, theirs = part["correct"].to_numpy(), part["correct_human"].to_numpy()
+        n = len(part)
+        apart = np.array([(ours != theirs).mean()])
+        low, high = _wilson(apart, np.zeros(1), np.array([n]), bootstrap.level)
+        chance = ours.mean() * theirs.mean() + (1 - ours.mean()) * (1 - theirs.mean())
+        lines.append(
+            {
+                "judge": name,
+                "n": n,
+                "human": theirs.mean(),
+                "verdict": ours.mean(),
+                "divergence": apart[0],
+                "low": low[0],
+                "high": high[0],
+                "kappa": (1 - apart[0] - chance) / (1 - chance) if chance < 1 else np.nan,
+                "stricter": int(((ours == 0) & (theirs == 1)).sum()),
+                "laxer": int(((ours == 1) & (theirs == 0)).sum()),
+            }
+        )
+    columns = ["judge", "n", "human", "verdict", "divergence", "low", "high", "kappa"]
+    return pd.DataFrame(lines, columns=[*columns, "stricter", "laxer"])
 
 
 # What the benchmark covers

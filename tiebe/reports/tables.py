@@ -1,0 +1,354 @@
+"""The tables of a report: what the paper shows, computed from verdicts."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from tiebe.errors import RecordError
+from tiebe.models import find_model
+from tiebe.regions import REGIONS
+from tiebe.scores import (
+    INDICATORS,
+    QUESTION_TYPES,
+    Bootstrap,
+    agreement,
+    between,
+    correlations,
+    coverage,
+    cutoffs,
+    differences,
+    english_native,
+    frame,
+    gaps,
+    score,
+)
+
+__all__ = ["EVENTS", "TABLES", "Inputs", "Table", "latex", "make_tables", "plain"]
+
+EVENTS: Mapping[str, str | None] = MappingProxyType({"all": None, "before 2023": "2023-01"})
+"""The two windows of Figure 3: the month before which events lie, None for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a report is made of."""
+
+    verdicts: pd.DataFrame
+    """As `tiebe.scores.frame` gives them."""
+    questions: pd.DataFrame | None = None
+    """All rows of the release that was asked; None: only those with a verdict are known of."""
+    labels: pd.DataFrame | None = None
+    """People's verdicts on some of the answers."""
+    survey: pd.DataFrame | None = None
+    """Columns country and events: how many events the pages of each country list."""
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a report."""
+
+    name: str
+    """A key of `TABLES`; the name of its CSV file."""
+    title: str
+    data: pd.DataFrame
+
+
+def make_tables(inputs: Inputs, *names: str) -> dict[str, Table]:
+    """Returns the tables that can be made of the inputs, by name.
+
+    Args:
+        inputs: See `Inputs`.
+        names: Which of `TABLES`; none means all. What the rows do not say (a region, a year) leaves
+            out the tables that are by it.
+    """
+    made = {}
+    for name in names or TABLES:
+        title, needs, make = TABLES[name]
+        if all((inputs.verdicts[key] != "").any() for key in needs):
+            data = make(inputs)
+            if len(data):
+                made[name] = Table(name, title, data.reset_index(drop=True))
+    return made
+
+
+def _windows(inputs: Inputs) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yields the verdicts of each of `EVENTS`."""
+    for name, before in EVENTS.items():
+        data = between(inputs.verdicts, before=before)
+        if len(data):
+            yield name, data
+
+
+def _scores(inputs: Inputs, *by: str) -> pd.DataFrame:
+    """Returns the scores by split and what else is named, of all events."""
+    return score(inputs.verdicts, ["split", *by], bootstrap=inputs.bootstrap)
+
+
+def _windowed(inputs: Inputs, *by: str) -> pd.DataFrame:
+    """Returns the scores by split and what else is named, for each of `EVENTS`."""
+    parts = [
+        score(data, ["split", *by], bootstrap=inputs.bootstrap).assign(events_of=name)
+        for name, data in _windows(inputs)
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    return table[["split", "events_of", *table.columns.drop(["split", "events_of"])]]
+
+
+def _ranking(inputs: Inputs) -> pd.DataFrame:
+    table = _windowed(inputs, "model")
+    if (inputs.verdicts["region"] != "").any():
+        macro = pd.concat(
+            [
+                score(data, ["split", "model"], average="macro", bootstrap=inputs.bootstrap)[
+                    ["split", "model", "accuracy", "low", "high"]
+                ].assign(events_of=name)
+                for name, data in _windows(inputs)
+            ]
+        ).rename(columns={"accuracy": "macro", "low": "macro_low", "high": "macro_high"})
+        table = table.merge(macro, on=["split", "model", "events_of"])
+    return table.sort_values(
+        ["split", "events_of", "accuracy"], ascending=[True, True, False], kind="stable"
+    )
+
+
+def _regions(inputs: Inputs) -> pd.DataFrame:
+    parts = []
+    for name, data in _windows(inputs):
+        lag = gaps(data, ["split"], bootstrap=inputs.bootstrap).rename(
+            columns={"low": "gap_low", "high": "gap_high"}
+        )
+        table = score(data, ["split", "region"], bootstrap=inputs.bootstrap)
+        lag = lag.drop(columns=["n", "accuracy"])
+        parts.append(
+            table.merge(lag, on=["split", "region"], how="left").assign(
+                events_of=name, reference=lambda t: t["reference"].fillna("")
+            )
+        )
+    table = pd.concat(parts, ignore_index=True)
+    return table[["split", "events_of", *table.columns.drop(["split", "events_of"])]]
+
+
+def _half_years(inputs: Inputs) -> pd.DataFrame:
+    data = inputs.verdicts[(inputs.verdicts["year"] != "") & (inputs.verdicts["month"] != "")]
+    half = data["year"] + "-" + data["month"].map(lambda month: "01" if month < "07" else "07")
+    data = data.assign(half_year=half)
+    if data.empty:
+        return data
+    return score(data, ["split", "half_year", "model"], bootstrap=inputs.bootstrap)
+
+
+def _drop(inputs: Inputs) -> pd.DataFrame:
+    """Accuracy before and after each model's cutoff: the published one, else the measured one."""
+    data = inputs.verdicts
+    models = sorted(name for name in data["model"].unique() if name)
+    stated = {name: known.cutoff for name in models if (known := find_model(name)) and known.cutoff}
+    unknown = data[~data["model"].isin(stated)]
+    measured = cutoffs(unknown, bootstrap=inputs.bootstrap).set_index("model")["month"]
+    when = data["year"] + "-" + data["month"]
+    first = data["model"].map(measured[measured != ""].to_dict()).fillna("").astype(str)
+    side = data["cutoff"].mask(
+        (first != "") & (data["year"] != "") & (data["month"] != ""),
+        (when < first).map({True: "before", False: "after"}),
+    )
+    table = score(
+        data.assign(cutoff=side), ["split", "model", "cutoff"], bootstrap=inputs.bootstrap
+    )
+    table = table[table["cutoff"].isin(["before", "after"])]
+    sides = [
+        table[table["cutoff"] == name]
+        .drop(columns=["cutoff", "average"])
+        .set_index(["split", "model"])
+        for name in ("before", "after")
+    ]
+    kept = ["n", "accuracy", "low", "high", "refusal"]
+    wide = sides[0][kept].join(sides[1][kept], lsuffix="_before", rsuffix="_after", how="inner")
+    wide = wide.assign(drop=wide["accuracy_before"] - wide["accuracy_after"]).reset_index()
+    limit = wide["model"].map(stated | measured.to_dict())
+    source = wide["model"].map(lambda name: "published" if name in stated else "measured")
+    wide.insert(2, "cutoff", limit)
+    wide.insert(3, "source", source)
+    return wide.sort_values(["split", "accuracy_before"], ascending=[True, False], kind="stable")
+
+
+def _cutoffs(inputs: Inputs) -> pd.DataFrame:
+    parts = [
+        cutoffs(part, bootstrap=inputs.bootstrap).assign(split=split)
+        for split, part in inputs.verdicts.groupby("split", sort=True)
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    return table[["split", *table.columns.drop("split")]]
+
+
+def _differences(inputs: Inputs) -> pd.DataFrame:
+    # Pairs come in the order of appearance: best first, so that most differences are losses.
+    order = score(inputs.verdicts, ["model"], bootstrap=Bootstrap(draws=0))
+    best = order.sort_values("accuracy", ascending=False)["model"].tolist()
+    rank = inputs.verdicts["model"].map({name: number for number, name in enumerate(best)})
+    data = inputs.verdicts.assign(rank=rank).sort_values("rank", kind="stable")
+    return differences(data, ["split"], bootstrap=inputs.bootstrap)
+
+
+def _english_native(*by: str) -> Callable[[Inputs], pd.DataFrame]:
+    def make(inputs: Inputs) -> pd.DataFrame:
+        return english_native(inputs.verdicts, by, bootstrap=inputs.bootstrap)
+
+    return make
+
+
+def _indicators(inputs: Inputs) -> pd.DataFrame:
+    """The points of Figures 8 and 9: a country's accuracy before 2023 and its indicators."""
+    data = between(inputs.verdicts, before=EVENTS["before 2023"])
+    known = [
+        slug for slug in data["region"].unique() if slug in REGIONS and REGIONS[slug].indicators
+    ]
+    data = data[data["region"].isin(known) & data["correct"].notna()]
+    if data.empty:
+        return data
+    per_model = data.groupby(["split", "region", "model"])["correct"].mean()
+    table = per_model.groupby(["split", "region"]).mean().rename("accuracy").reset_index()
+    size = data.groupby(["split", "region"]).size().rename("n").reset_index()
+    table = table.merge(size, on=["split", "region"])
+    for name in INDICATORS:
+        table[name] = [getattr(REGIONS[slug].indicators, name) for slug in table["region"]]
+    return table
+
+
+def _correlations(inputs: Inputs) -> pd.DataFrame:
+    data = between(inputs.verdicts, before=EVENTS["before 2023"])
+    return correlations(data, bootstrap=inputs.bootstrap) if len(data) else data
+
+
+def _coverage(inputs: Inputs) -> pd.DataFrame:
+    return coverage(inputs.verdicts if inputs.questions is None else inputs.questions)
+
+
+def _question_types(inputs: Inputs) -> pd.DataFrame:
+    """The shares of Figure 7, with the accuracy on each type."""
+    rows = inputs.verdicts if inputs.questions is None else inputs.questions
+    data = frame(rows, judged=False)
+    data = data[data["split"] == "english"].drop_duplicates("item")
+    count = data["question_type"].value_counts()
+    table = pd.DataFrame({"question_type": [t for t in QUESTION_TYPES if t in count.index]})
+    table["questions"] = table["question_type"].map(count)
+    table["share"] = table["questions"] / max(len(data), 1)
+    asked = inputs.verdicts[inputs.verdicts["split"] == "english"]
+    if asked.empty:
+        return asked
+    scores = score(asked, ["question_type"], bootstrap=inputs.bootstrap)
+    kept = ["question_type", "n", "accuracy", "low", "high", "refusal"]
+    return table.merge(scores[kept], on="question_type", how="left").sort_values(
+        "questions", ascending=False, kind="stable"
+    )
+
+
+def _agreement(inputs: Inputs) -> pd.DataFrame:
+    if inputs.labels is None:
+        return pd.DataFrame()
+    return agreement(inputs.verdicts, inputs.labels, bootstrap=inputs.bootstrap)
+
+
+def _availability(inputs: Inputs) -> pd.DataFrame:
+    """The tiers of Figure 6: fifths of the countries by the number of events their pages list."""
+    if inputs.survey is None:
+        return pd.DataFrame()
+    missing = {"country", "events"} - set(inputs.survey.columns)
+    if missing:
+        raise RecordError(f"the survey has no column {' and '.join(sorted(missing))}")
+    table = inputs.survey.sort_values("events", ascending=False, kind="stable")
+    rank = np.arange(len(table)) * 5 // max(len(table), 1)
+    return table[["country", "events"]].assign(tier=rank + 1)
+
+
+_Recipe = tuple[str, tuple[str, ...], Callable[[Inputs], pd.DataFrame]]
+
+TABLES: Mapping[str, _Recipe] = MappingProxyType(
+    {
+        "ranking": ("Models", ("model",), _ranking),
+        "regions": ("Regions, all models together", ("region",), _regions),
+        "regions_by_model": (
+            "Regions by model (Figure 3)",
+            ("region", "model"),
+            lambda inputs: _windowed(inputs, "region", "model"),
+        ),
+        "macro_regions_by_model": (
+            "Parts of the world by model",
+            ("macro_region", "model"),
+            lambda inputs: _windowed(inputs, "macro_region", "model"),
+        ),
+        "periods_by_model": (
+            "Periods by model (Figure 4)",
+            ("period", "model"),
+            lambda inputs: _scores(inputs, "period", "model"),
+        ),
+        "half_years_by_model": ("Half years by model", ("year", "month", "model"), _half_years),
+        "years_by_model": (
+            "Years by model",
+            ("year", "model"),
+            lambda inputs: _scores(inputs, "year", "model"),
+        ),
+        "years_by_region_and_model": (
+            "Years by region and model (Appendix D)",
+            ("region", "year", "model"),
+            lambda inputs: _scores(inputs, "region", "year", "model"),
+        ),
+        "drop_at_cutoff": ("Before and after the cutoff", ("model", "year"), _drop),
+        "cutoffs": ("Measured knowledge cutoffs", ("model", "month"), _cutoffs),
+        "english_native": (
+            "English minus native by model and region (Figure 5)",
+            ("model", "region", "split"),
+            _english_native("model", "region"),
+        ),
+        "english_native_by_model": (
+            "English minus native by model",
+            ("model", "split"),
+            _english_native("model"),
+        ),
+        "english_native_by_region": (
+            "English minus native by region",
+            ("region", "split"),
+            _english_native("region"),
+        ),
+        "indicators": ("Accuracy before 2023 and indicators", ("region", "year"), _indicators),
+        "correlations": ("Correlations (Table 3)", ("region", "year"), _correlations),
+        "differences": ("Each two models compared", ("model",), _differences),
+        "coverage": ("Questions by region and period (Table 1)", ("region",), _coverage),
+        "question_types": ("Types of questions (Figure 7)", ("question_type",), _question_types),
+        "agreement": ("Judges and people (Table 2)", (), _agreement),
+        "availability": ("Events listed by country (Figure 6)", (), _availability),
+    }
+)
+"""By name: the title, what rows must say, and how the table is made."""
+
+
+def _cells(data: pd.DataFrame) -> pd.DataFrame:
+    """Returns a table as text: shares in percent, other numbers as people write them."""
+    shown = data.copy()
+    for name in data.columns:
+        column = data[name]
+        if column.dtype.kind == "f":
+            form = {"p": "{:.3f}", "value": "{:.3f}", "kappa": "{:.3f}", "hdi": "{:.3f}"}.get(
+                str(name), "{:.2f}" if name == "mys" else "{:.1%}"
+            )
+            if "method" in data:  # correlations are no shares
+                form = "{:.3f}"
+            shown[name] = ["–" if np.isnan(v) else form.format(v) for v in column]
+        elif name == "small":
+            shown[name] = column.map({True: "n < 30", False: ""})
+    return shown
+
+
+def plain(data: pd.DataFrame) -> str:
+    """Returns a table as aligned text."""
+    return str(_cells(data).to_string(index=False))
+
+
+def latex(data: pd.DataFrame, caption: str = "") -> str:
+    """Returns a table in LaTeX, with the rules of booktabs."""
+    cells = _cells(data).rename(columns=lambda name: str(name).replace("_", " "))
+    style = cells.style.hide(axis="index").format(escape="latex")
+    style = style.format_index(escape="latex", axis=1)
+    return str(style.to_latex(hrules=True, caption=caption or None))
