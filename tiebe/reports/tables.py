@@ -1,5 +1,6 @@
 """The tables of a report: what the paper shows, computed from verdicts."""
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -180,6 +181,9 @@ def _cutoffs(inputs: Inputs) -> pd.DataFrame:
         for split, part in inputs.verdicts.groupby("split", sort=True)
     ]
     table = pd.concat(parts, ignore_index=True)
+    # The first month that a model is not said to know: what a measured break is compared with.
+    ends = [known.cutoff_date if (known := find_model(name)) else None for name in table["model"]]
+    table["stated_end"] = [f"{end + dt.timedelta(days=1):%Y-%m}" if end else "" for end in ends]
     return table[["split", *table.columns.drop("split")]]
 
 
