@@ -41,7 +41,7 @@ def make_charts(tables: Mapping[str, Table], models: list[str]) -> list[Chart]:
         "field": "model",
         "type": "nominal",
         "scale": {"domain": models},
-        "legend": {"title": None, "orient": "bottom", "columns": 3, "symbolSize": 90},
+        "legend": {"title": None, "orient": "bottom", "symbolOpacity": 1, "symbolSize": 90},
     }
     shape = {"field": "model", "type": "nominal", "scale": {"domain": models}}
     step = max(24, min(44, 300 // max(len(models), 1)))
@@ -184,11 +184,11 @@ def _ranking(step: int) -> Spec:
         "encoding": {"y": _y("model", "accuracy"), "tooltip": _SCORE_TIPS},
         "layer": [
             {
-                "mark": {"type": "bar", "height": 14, "opacity": 0.35, "cornerRadius": 3},
+                "mark": {"type": "bar", "height": 16, "opacity": 0.4, "cornerRadius": 3},
                 "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}},
             },
             {
-                "mark": {"type": "tick", "thickness": 3, "size": 22},
+                "mark": {"type": "tick", "thickness": 3, "size": 24, "opacity": 1},
                 "encoding": {"x": {"field": "accuracy", **x}},
             },
             {
@@ -293,7 +293,7 @@ def _gaps() -> Spec:
                 },
             },
             {
-                "mark": {"type": "rule", "strokeDash": [4, 4], "strokeWidth": 1.5},
+                "mark": {"type": "rule", "strokeDash": [4, 4], "strokeWidth": 1.5, "aria": False},
                 "encoding": {"x": {"datum": 0.2, "type": "quantitative"}, "tooltip": None},
             },
         ],

@@ -155,7 +155,8 @@ async function draw(node) {
   }
   const settings = config();
   if (narrow) Object.assign(settings.axis, { labelLimit: 110, labelFontSize: 11 });
-  if (narrow) settings.legend.columns = 1;
+  settings.legend.columns = narrow ? 2 : 3;
+  settings.legend.labelLimit = narrow ? 120 : 200;
   const result = await vegaEmbed(node, spec, { actions: false, renderer: "svg", ast: true, logLevel: 1, config: settings, tooltip: showTip });
   views.get(node)?.finalize();
   views.set(node, result.view);
@@ -232,9 +233,12 @@ function findFlip() {
     const parts = [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
   };
-  const dark = isDark();
-  flip = 0;
-  while (flip < 1 && luminance(flip) > 0.179 !== dark) flip += 0.01;
+  let [below, above] = [0, 1];
+  for (let i = 0; i < 12; i++) {
+    flip = (below + above) / 2;
+    if (luminance(flip) > 0.179 === isDark()) above = flip;
+    else below = flip;
+  }
   probe.className = "";
 }
 
