@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from tiebe.judges import Judge, judge
     from tiebe.load import load_tiebe
     from tiebe.regions import REGIONS
+    from tiebe.reports import report
     from tiebe.scores import score
 
-__all__ = ["REGIONS", "Judge", "answer", "evaluate", "judge", "load_tiebe", "score"]
+__all__ = ["REGIONS", "Judge", "answer", "evaluate", "judge", "load_tiebe", "report", "score"]
 
 # Where each exported name lives. No module bears the name of an exported function, or importing
 # the module would put it in the function's place.
@@ -25,6 +26,7 @@ _HOME = {
     "evaluate": "evaluation",
     "judge": "judges",
     "load_tiebe": "load",
+    "report": "reports",
     "score": "scores",
 }
 

@@ -57,6 +57,13 @@ as_json = click.option("--json", "as_json", is_flag=True, help="A list of object
 @before
 @draws
 @as_json
+@click.option("--latex", "as_latex", is_flag=True, help="A LaTeX table, with booktabs' rules.")
+@click.option("--table", "named", metavar="NAME", help="A table of the report by name, or `all`.")
+@click.option(
+    "--eval-results",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Writes the Hub's .eval_results file of each model into this folder as well.",
+)
 def score_(
     paths: tuple[Path, ...],
     by: str | None,
@@ -65,16 +72,30 @@ def score_(
     before: str | None,
     draws: int,
     as_json: bool,
+    as_latex: bool,
+    named: str | None,
+    eval_results: Path | None,
 ) -> None:
     """Prints the scores of run folders or files of verdicts (JSON lines)."""
     from tiebe.scores import Bootstrap, score
 
     data = read_verdicts(paths, after, before)
-    if by is None:
-        names = [name for name in ("model", "split") if (data[name] != "").any()]
+    bootstrap = Bootstrap(draws=draws)
+    if named is not None:
+        tables = named_tables(data, named, bootstrap)
     else:
-        names = [name.strip() for name in by.split(",") if name.strip()]
-    show(score(data, names, average=average, bootstrap=Bootstrap(draws=draws)), as_json=as_json)
+        if by is None:
+            names = [name for name in ("model", "split") if (data[name] != "").any()]
+        else:
+            names = [name.strip() for name in by.split(",") if name.strip()]
+        tables = {"": score(data, names, average=average, bootstrap=bootstrap)}
+    show(tables, as_json=as_json, as_latex=as_latex)
+    if eval_results is not None:
+        from tiebe.reports.eval_results import eval_results as results
+
+        eval_results.mkdir(parents=True, exist_ok=True)
+        for model, text in results(data).items():
+            (eval_results / f"{safe_name(model)}.yaml").write_text(text, encoding="utf-8")
 
 
 @main.command("cutoff")
@@ -88,14 +109,112 @@ def score_(
 )
 @draws
 @as_json
-def cutoff(paths: tuple[Path, ...], split: str, draws: int, as_json: bool) -> None:
+def cutoff_(paths: tuple[Path, ...], split: str, draws: int, as_json: bool) -> None:
     """Measures where each model's knowledge ends: the first month of lower accuracy."""
     from tiebe.scores import Bootstrap, cutoffs
 
     data = read_verdicts(paths)
     if split != "both":
         data = data[data["split"].isin([split, ""])].reset_index(drop=True)
-    show(cutoffs(data, bootstrap=Bootstrap(draws=draws)), as_json=as_json)
+    show({"": cutoffs(data, bootstrap=Bootstrap(draws=draws))}, as_json=as_json)
+
+
+@main.command("report")
+@inputs
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="A folder."
+)
+@click.option("--release", metavar="REPO|FOLDER", help="The release asked, for what it covers.")
+@click.option(
+    "--labels", type=click.Path(path_type=Path), help="People's verdicts (CSV or JSONL: correct …)."
+)
+@click.option(
+    "--survey", type=click.Path(path_type=Path), help="Events by country (CSV: country, events)."
+)
+@click.option("--title", default="TiEBe report", show_default=True)
+@after
+@before
+def report_(
+    paths: tuple[Path, ...],
+    out: Path,
+    release: str | None,
+    labels: Path | None,
+    survey: Path | None,
+    title: str,
+    after: str | None,
+    before: str | None,
+) -> None:
+    """Writes a report: a page that needs no network, index.html, and its tables as CSV."""
+    from tiebe.reports import report
+
+    questions = None
+    if release is not None:
+        from tiebe.load import load_tiebe
+
+        questions = load_tiebe(language="both", source=release)
+    page = report(
+        read_verdicts(paths, after, before),
+        out,
+        questions=questions,
+        labels=None if labels is None else read_labels(labels),
+        survey=None if survey is None else read_csv(survey),
+        title=title,
+    )
+    click.echo(page)
+
+
+@main.command("compare")
+@inputs
+@click.option("--flips", type=click.Path(path_type=Path), help="A CSV file of what flipped.")
+@draws
+@as_json
+def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: bool) -> None:
+    """Compares runs (or files of verdicts) in order, or releases: what changed, is it noise."""
+    from tiebe.errors import SettingsError
+    from tiebe.reports.comparison import compare_releases, compare_runs
+    from tiebe.scores import Bootstrap
+
+    short = [path.stem for path in paths]
+    names = [
+        name if short.count(name) == 1 else str(path)
+        for name, path in zip(short, paths, strict=True)
+    ]
+    releases = [path.is_dir() and (path / "data").is_dir() for path in paths]
+    if any(releases) and not all(releases):
+        raise SettingsError("runs can be compared with runs, and releases with releases")
+    if all(releases):
+        from tiebe.load import load_tiebe
+
+        found = compare_releases(
+            {n: load_tiebe(language="both", source=p) for n, p in zip(names, paths, strict=True)}
+        )
+    else:
+        found = compare_runs(
+            {n: read_verdicts((p,)) for n, p in zip(names, paths, strict=True)},
+            bootstrap=Bootstrap(draws=draws),
+        )
+    if flips is not None:
+        found.flips.to_csv(flips, index=False)
+    show({name: table.data for name, table in found.tables.items()}, as_json=as_json)
+
+
+def named_tables(data: Any, name: str, bootstrap: Any) -> dict[str, Any]:
+    """Returns a table of the report, or all of them, by title."""
+    from tiebe.errors import SettingsError, nearest
+    from tiebe.reports.tables import TABLES, Inputs, make_tables
+
+    if name != "all" and name not in TABLES:
+        raise SettingsError(
+            f"there is no table '{name}', expected all or one of {', '.join(TABLES)}"
+            + nearest(name, TABLES)
+        )
+    made = make_tables(Inputs(data, bootstrap=bootstrap), *([] if name == "all" else [name]))
+    return {table.name: table.data for table in made.values()}
+
+
+def safe_name(model: str) -> str:
+    """Returns a model's name as a file name."""
+    return "".join(c if c.isalnum() or c in "-._" else "_" for c in model).lstrip(".") or "model"
 
 
 def read_verdicts(
@@ -110,20 +229,49 @@ def read_verdicts(
     )
 
 
-def show(table: Any, *, as_json: bool) -> None:
-    """Prints a table: as JSON, or as text with shares in percent."""
+def read_labels(path: Path) -> Any:
+    """Returns people's verdicts of a CSV or JSONL file."""
+    from tiebe.records import read_rows
+
+    if path.suffix != ".csv":
+        return list(read_rows(path, "correct"))
+    table = read_csv(path)
+    if "correct" in table:
+        yes = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        known = table["correct"].astype(str).str.strip().str.casefold().map(yes)
+        table["correct"] = known.where(known.notna(), table["correct"])
+    return table
+
+
+def read_csv(path: Path) -> Any:
+    """Returns a table of a CSV file."""
+    import pandas as pd
+
+    from tiebe.errors import RecordError
+
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:  # a ValueError is what pandas' parsers raise
+        raise RecordError(f"{path}: no CSV file that can be read: {error}") from error
+
+
+def show(tables: Mapping[str, Any], *, as_json: bool, as_latex: bool = False) -> None:
+    """Prints tables: as JSON (one is a list, several an object by name), as LaTeX, or as text."""
+    from tiebe.reports.tables import latex, plain
+
     if as_json:
-        click.echo(table.to_json(orient="records", force_ascii=False, indent=2))
+        texts = {n: t.to_json(orient="records", force_ascii=False) for n, t in tables.items()}
+        only = list(texts) == [""]
+        parts = (f'"{name}": {text}' for name, text in texts.items())
+        click.echo(texts[""] if only else "{" + ",\n".join(parts) + "}")
         return
-    shares = [name for name in table.columns if table[name].dtype.kind == "f" and name != "p"]
-    shown = table.assign(
-        **{name: table[name].map("{:.1%}".format).replace("nan%", "–") for name in shares}
-    )
-    if "p" in shown:
-        shown["p"] = shown["p"].map("{:.3f}".format)
-    if "small" in shown:
-        shown["small"] = shown["small"].map({True: "n < 30", False: ""})
-    click.echo(shown.to_string(index=False))
+    for number, (name, table) in enumerate(tables.items()):
+        if number:
+            click.echo()
+        if as_latex:
+            click.echo(latex(table, name.replace("_", " ")))
+        else:
+            click.echo((f"{name}\n" if name else "") + plain(table))
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

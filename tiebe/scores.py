@@ -21,7 +21,7 @@ from scipy.special import stdtr, stdtrit
 
 from tiebe.errors import RecordError, SettingsError, nearest
 from tiebe.models import find_model
-from tiebe.records import to_row
+from tiebe.records import dicts
 from tiebe.regions import REGIONS, find_regions
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "gaps",
     "question_type",
     "score",
+    "texts",
     "truncated",
 ]
 
@@ -119,20 +120,19 @@ def frame(rows: Rows, *, judged: bool = True) -> pd.DataFrame:
             null.
     """
     if isinstance(rows, pd.DataFrame):
-        if rows.attrs.get("tiebe") == "frame":
+        if rows.columns.isin(_ADDED).sum() == len(_ADDED):
             return rows
         data = rows.reset_index(drop=True)
     else:
-        dicts: list[Any] = [row if isinstance(row, Mapping) else to_row(row) for row in rows]
-        data = pd.DataFrame.from_records(dicts)
+        data = pd.DataFrame(list(dicts(rows)), dtype=object)
     if judged and "correct" not in data and len(data):
         raise RecordError("the rows have no field 'correct': judge the answers first")
     text = {
-        name: _text(data, name)
+        name: texts(data, name)
         for name in ("model", "split", "language", "year", "month", "id", "event_id", "row")
     }
-    region = _each(_text(data, "region"), _slug)
-    question = _text(data, "question")
+    region = _each(texts(data, "region"), _slug)
+    question = texts(data, "question")
     language = text["language"]
     named = language.isin(["english", "native"])
     split = _first(
@@ -149,7 +149,7 @@ def frame(rows: Rows, *, judged: bool = True) -> pd.DataFrame:
     item = _first(text["id"], place, question)
     kind = _each(question, question_type).where(split == "english", "")
     kinds = dict(zip(item[kind != ""], kind[kind != ""], strict=True))
-    data = data.assign(
+    return data.assign(
         correct=_truth(data, "correct"),
         refusal=_truth(data, "refusal"),
         model=text["model"],
@@ -165,8 +165,6 @@ def frame(rows: Rows, *, judged: bool = True) -> pd.DataFrame:
         item=item,
         cluster=_first(text["event_id"], place, item),
     )
-    data.attrs["tiebe"] = "frame"
-    return data
 
 
 def between(
@@ -215,20 +213,27 @@ def truncated(answer: str, finish: str = "") -> bool:
     return len(text) >= 200 and unicodedata.category(text[-1])[0] not in "PS"
 
 
-_MONTH = r"[0-9]{4}-(?:0[1-9]|1[0-2])"
-_SPLIT = {"": "", "en": "english", "english": "english"}
-_INTERROGATIVE = re.compile(r"\b(what|how\s+many|which|when|who|whom|whose|why|how|where)\b")
+def texts(data: pd.DataFrame, name: str) -> pd.Series:
+    """Returns a column as strings, empty where it is null or absent; 2018.0 is "2018".
 
-
-def _text(data: pd.DataFrame, name: str) -> pd.Series:
-    """Returns a column as strings, empty where it is null or absent; 2018.0 is "2018"."""
+    A list becomes its members with slashes between, what UTF-8 cannot say a question mark.
+    """
     if name not in data:
         return pd.Series("", index=data.index, dtype=object)
     column = data[name]
     if pd.api.types.is_float_dtype(column):  # what pandas makes of integers with gaps
         column = column.convert_dtypes()
     column = column.astype(object)
-    return column.where(column.notna(), "").map(str).astype(object)
+    known = column.where(column.notna(), "")
+    kept = [" / ".join(map(str, v)) if isinstance(v, list) else str(v) for v in known]
+    clean = [text.encode("utf-8", "replace").decode() for text in kept]
+    return pd.Series(clean, index=data.index, dtype=object)
+
+
+_ADDED = ("macro_region", "period", "question_type", "cutoff", "item", "cluster")
+_MONTH = r"[0-9]{4}-(?:0[1-9]|1[0-2])"
+_SPLIT = {"": "", "en": "english", "english": "english"}
+_INTERROGATIVE = re.compile(r"\b(what|how\s+many|which|when|who|whom|whose|why|how|where)\b")
 
 
 def _each(column: pd.Series, function: Any) -> pd.Series:
@@ -741,7 +746,7 @@ def english_native(
     """
     data = frame(rows)
     data = data[data["correct"].notna() & data["split"].isin(["english", "native"])]
-    answer, finish = _text(data, "model_answer"), _text(data, "finish")
+    answer, finish = texts(data, "model_answer"), texts(data, "finish")
     data = data.assign(
         cut=[truncated(*pair) for pair in zip(answer, finish, strict=True)],
         refused=data["refusal"].where(data["correct"] == 0, 0.0 * data["refusal"]),
@@ -1028,7 +1033,7 @@ def agreement(rows: Rows, labels: Rows, *, bootstrap: Bootstrap = DEFAULT) -> pd
         RecordError: See `frame`; or a label fits several answers of one judge.
     """
     data, people = frame(rows), frame(labels)
-    judge = _first(_text(data, "judge"), _text(data, "judge_model"))
+    judge = _first(texts(data, "judge"), texts(data, "judge_model"))
     data = data.assign(judge=judge.where(judge != "", UNKNOWN))
     key = ["item", *(name for name in ("split", "model") if (people[name] != "").any())]
     people = people[people["correct"].notna()].drop_duplicates(key)[[*key, "correct"]]

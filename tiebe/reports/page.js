@@ -160,6 +160,8 @@ async function draw(node) {
   const result = await vegaEmbed(node, spec, { actions: false, renderer: "svg", ast: true, logLevel: 1, config: settings, tooltip: showTip });
   views.get(node)?.finalize();
   views.set(node, result.view);
+  // A layer without a mark has nothing to say to a screen reader.
+  for (const layer of node.querySelectorAll("g[role=graphics-symbol]:empty")) layer.removeAttribute("role");
   node.querySelector(".caption")?.remove();
   const caption = chart.captions[state.split];
   if (caption) node.append(make("p", { class: "caption" }, caption));
@@ -202,7 +204,7 @@ function fullTable(name, filter = {}) {
   const rows = rowsOf(name, { ...state, ...filter });
   const head = make("tr", {}, ...columns.map((c) => make("th", { scope: "col", class: c.kind === "text" && "text" }, c.label)));
   const body = rows.map((row) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", { scope: !i && "row", class: c.kind === "text" && "text" }, String(cell(c, row))))));
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, make("table", {}, make("caption", { class: "quiet" }, title), make("thead", {}, head), make("tbody", {}, ...body)));
+  return make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": title }, make("table", {}, make("caption", { class: "quiet" }, title), make("thead", {}, head), make("tbody", {}, ...body)));
 }
 
 function fillTables() {

@@ -21,11 +21,12 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from tiebe.errors import RecordError
 from tiebe.models import find_model
 from tiebe.regions import LANGUAGES, REGIONS
 from tiebe.reports.charts import make_charts
 from tiebe.reports.tables import EVENTS, Inputs, Table, make_tables
-from tiebe.scores import SMALL, Rows, frame
+from tiebe.scores import SMALL, Rows, frame, texts
 
 __all__ = ["report"]
 
@@ -123,13 +124,15 @@ def report(
         None if labels is None else frame(labels),
         survey,
     )
+    if inputs.verdicts.empty:
+        raise RecordError("there are no verdicts to report on")
     tables = make_tables(inputs)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables.values():
         table.data.to_csv(folder / f"{table.name}.csv", index=False, float_format="%.6g")
     path = folder / "index.html"
-    path.write_text(_page(inputs, tables, title), encoding="utf-8", errors="replace")
+    path.write_text(_page(inputs, tables, title), encoding="utf-8")
     return path
 
 
@@ -287,22 +290,12 @@ def _table(table: Table) -> dict[str, Any]:
 
 def _answers(data: pd.DataFrame) -> str:
     """Returns all answers as JSON of columns, in which each question is there once."""
-
-    def text(rows: pd.DataFrame, *names: str) -> list[str]:
-        present = [name for name in names if name in rows]
-        if not present:
-            return [""] * len(rows)
-        column = rows[present].astype(object).bfill(axis=1).iloc[:, 0]
-        return [
-            " / ".join(map(str, v)) if isinstance(v, list) else "" if pd.isna(v) else str(v)
-            for v in column
-        ]
-
-    order = data.assign(_question=_column(data, "question"))
+    order = data.assign(_question=texts(data, "question"))
     order = order.sort_values(["region", "year", "item", "split", "model"], kind="stable")
     key = ["item", "split", "_question"]
     number = order.groupby(key, sort=False).ngroup()
     asked = order.loc[~number.duplicated()]
+    url = texts(asked, "source_url")
     models = list(order["model"].unique())
     correct, refusal = order["correct"], order["refusal"].fillna(0.0) > 0
     verdict = np.select(
@@ -312,29 +305,23 @@ def _answers(data: pd.DataFrame) -> str:
         {
             "models": models,
             "questions": {
-                "text": text(asked, "question"),
-                "gold": text(asked, "answer"),
+                "text": asked["_question"].tolist(),
+                "gold": texts(asked, "answer").tolist(),
                 "region": asked["region"].tolist(),
                 "year": asked["year"].tolist(),
                 "month": asked["month"].tolist(),
                 "language": asked["language"].tolist(),
-                "url": text(asked, "source_url", "archive_url"),
+                "url": url.where(url != "", texts(asked, "archive_url")).tolist(),
             },
             "answers": {
                 "question": number.tolist(),
                 "model": order["model"].map({name: i for i, name in enumerate(models)}).tolist(),
                 "verdict": verdict.tolist(),
-                "text": text(order, "model_answer"),
-                "reasoning": text(order, "reasoning"),
+                "text": texts(order, "model_answer").tolist(),
+                "reasoning": texts(order, "reasoning").tolist(),
             },
         }
     )
-
-
-def _column(data: pd.DataFrame, name: str) -> pd.Series:
-    if name not in data:
-        return pd.Series("", index=data.index)
-    return data[name].fillna("").astype(str)
 
 
 def _sections(tables: Mapping[str, Table]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -14,6 +14,7 @@ from tiebe.regions import REGIONS
 from tiebe.scores import (
     INDICATORS,
     QUESTION_TYPES,
+    UNKNOWN,
     Bootstrap,
     agreement,
     between,
@@ -66,21 +67,24 @@ def make_tables(inputs: Inputs, *names: str) -> dict[str, Table]:
         names: Which of `TABLES`; none means all. What the rows do not say (a region, a year) leaves
             out the tables that are by it.
     """
+    split = inputs.verdicts["split"]
+    verdicts = inputs.verdicts.assign(split=split.where(split != "", UNKNOWN))
+    inputs = replace(inputs, verdicts=verdicts)
     made = {}
     for name in names or TABLES:
         title, needs, make = TABLES[name]
-        if all((inputs.verdicts[key] != "").any() for key in needs):
+        if all(verdicts[key].ne("").any() for key in needs):
             data = make(inputs)
             if len(data):
                 made[name] = Table(name, title, data.reset_index(drop=True))
     return made
 
 
-def _windows(inputs: Inputs) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yields the verdicts of each of `EVENTS`."""
+def _windows(inputs: Inputs, *needs: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yields the verdicts of each of `EVENTS` that say what is needed."""
     for name, before in EVENTS.items():
         data = between(inputs.verdicts, before=before)
-        if len(data):
+        if len(data) and all(data[key].ne("").any() for key in needs):
             yield name, data
 
 
@@ -93,7 +97,7 @@ def _windowed(inputs: Inputs, *by: str) -> pd.DataFrame:
     """Returns the scores by split and what else is named, for each of `EVENTS`."""
     parts = [
         score(data, ["split", *by], bootstrap=inputs.bootstrap).assign(events_of=name)
-        for name, data in _windows(inputs)
+        for name, data in _windows(inputs, *by)
     ]
     table = pd.concat(parts, ignore_index=True)
     return table[["split", "events_of", *table.columns.drop(["split", "events_of"])]]
@@ -107,10 +111,10 @@ def _ranking(inputs: Inputs) -> pd.DataFrame:
                 score(data, ["split", "model"], average="macro", bootstrap=inputs.bootstrap)[
                     ["split", "model", "accuracy", "low", "high"]
                 ].assign(events_of=name)
-                for name, data in _windows(inputs)
+                for name, data in _windows(inputs, "model", "region")
             ]
         ).rename(columns={"accuracy": "macro", "low": "macro_low", "high": "macro_high"})
-        table = table.merge(macro, on=["split", "model", "events_of"])
+        table = table.merge(macro, on=["split", "model", "events_of"], how="left")
     return table.sort_values(
         ["split", "events_of", "accuracy"], ascending=[True, True, False], kind="stable"
     )
@@ -118,7 +122,7 @@ def _ranking(inputs: Inputs) -> pd.DataFrame:
 
 def _regions(inputs: Inputs) -> pd.DataFrame:
     parts = []
-    for name, data in _windows(inputs):
+    for name, data in _windows(inputs, "region"):
         lag = gaps(data, ["split"], bootstrap=inputs.bootstrap).rename(
             columns={"low": "gap_low", "high": "gap_high"}
         )
@@ -150,11 +154,14 @@ def _drop(inputs: Inputs) -> pd.DataFrame:
     unknown = data[~data["model"].isin(stated)]
     measured = cutoffs(unknown, bootstrap=inputs.bootstrap).set_index("model")["month"]
     when = data["year"] + "-" + data["month"]
-    first = data["model"].map(measured[measured != ""].to_dict()).fillna("").astype(str)
+    found = measured.to_dict()
+    first = data["model"].map(lambda name: found.get(name, "")).astype(object)
     side = data["cutoff"].mask(
         (first != "") & (data["year"] != "") & (data["month"] != ""),
         (when < first).map({True: "before", False: "after"}),
     )
+    if side.eq("").all():
+        return pd.DataFrame()
     table = score(
         data.assign(cutoff=side), ["split", "model", "cutoff"], bootstrap=inputs.bootstrap
     )
@@ -166,9 +173,11 @@ def _drop(inputs: Inputs) -> pd.DataFrame:
         for name in ("before", "after")
     ]
     kept = ["n", "accuracy", "low", "high", "refusal"]
-    wide = sides[0][kept].join(sides[1][kept], lsuffix="_before", rsuffix="_after", how="inner")
+    wide = (
+        sides[0][kept].add_suffix("_before").join(sides[1][kept].add_suffix("_after"), how="inner")
+    )
     wide = wide.assign(drop=wide["accuracy_before"] - wide["accuracy_after"]).reset_index()
-    limit = wide["model"].map(stated | measured.to_dict())
+    limit = wide["model"].map(stated | found)
     source = wide["model"].map(lambda name: "published" if name in stated else "measured")
     wide.insert(2, "cutoff", limit)
     wide.insert(3, "source", source)
