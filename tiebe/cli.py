@@ -527,7 +527,7 @@ def exam_(as_json: bool, **given: Any) -> None:
 
     judge = judge_of(given)
     result = examine(judge)
-    show(result.table, as_json=as_json)
+    show({"": result.table}, as_json=as_json)
     click.echo(result.citation, err=True)
     speed = f"{result.fresh} judged in {result.seconds:.0f} s"
     if result.fresh:
