@@ -4,7 +4,9 @@ import json
 import logging
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -105,6 +107,61 @@ def events(file: str, region: str, year: int, *, undated: bool) -> None:
 
 
 @main.command()
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--language", default=None, help="ISO 639 code to expect where a page tells none.")
+@click.option(
+    "--urls",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A JSON object: the URL of each file's name.",
+)
+def article(files: tuple[Path, ...], language: str | None, urls: Path | None) -> None:
+    """Prints the article of each page and whether it is one, as JSON objects, one a line.
+
+    FILES are pages (.html, .html.gz), or texts (.txt) that are only classified.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from builder import extract
+    from tiebe.engine import Workers
+    from tiebe.errors import RecordError, SettingsError
+
+    for file in files:
+        if not file.name.endswith((".html", ".html.gz", ".txt")):
+            raise SettingsError(f"{file}: expected a name that ends in .html, .html.gz or .txt")
+    known: object = {}
+    if urls is not None:
+        try:
+            known = json.loads(urls.read_bytes())
+        except ValueError as error:
+            raise RecordError(f"{urls}: not JSON: {error}") from error
+    if not isinstance(known, dict) or not all(isinstance(url, str) for url in known.values()):
+        raise RecordError(f"{urls}: expected a JSON object of file names and URLs")
+    with Workers(preload=extract.PRELOAD) as workers, ThreadPoolExecutor() as threads:
+
+        def read(file: Path) -> extract.Text:
+            return extract.from_file(
+                file, str(known.get(file.name, "")), workers=workers, language=language
+            )
+
+        for file, text in zip(files, threads.map(read, files), strict=True):
+            row = {"page": file.name} | {
+                name: getattr(text, name)
+                for name in (
+                    "text",
+                    "title",
+                    "date",
+                    "article",
+                    "reasons",
+                    "extractor",
+                    "agreement",
+                )
+            }
+            click.echo(json.dumps(row, ensure_ascii=False))
+
+
+@main.command()
 @click.option("--countries", default="all", show_default=True, help="Names or ISO codes, or all.")
 @click.option("--years", required=True, metavar="A-B", help="First and last year, as 2015-2025.")
 @click.option("--source", default=None, help="A MediaWiki API's URL, or folder:PATH.")
@@ -183,6 +240,101 @@ def _columns(rows: list[tuple[object, ...]]) -> str:
         ).rstrip()
         for row in texts
     )
+
+
+# Each verb imports what it needs when it is called: `tiebe-build --help` must not take seconds.
+
+run_folder = click.argument("run", type=click.Path(path_type=Path))
+workers = click.option("--workers", default=16, show_default=True, help="Calls to models at once.")
+
+_STAGES = {
+    "collect": "Reads the retrospective pages and their events.",
+    "retrieve": "Fetches and reads the articles that the events cite.",
+    "generate": "Has a model write candidate questions from the articles.",
+    "select": "Picks each event's question among its candidates.",
+    "translate": "Has a model translate the questions into the native languages.",
+    "check": "Flags the rows that break a rule.",
+    "release": "Writes the release folder.",
+}
+
+
+def _upto(folder: Path, stage: str, workers: int) -> None:
+    from builder.run import Run
+
+    with Run(folder, workers=workers) as run:
+        run.upto(stage)
+        click.echo(_table(run.counts()))
+        if stage == "release":
+            click.echo(f"\nrelease: {run.release}")
+
+
+def _table(stages: Mapping[str, Any]) -> str:
+    """The counts of stages as text: in = parents + dropped, and why."""
+    lines = [f"{'stage':<10} {'in':>8} {'parents':>8} {'dropped':>8} {'out':>8}  reasons"]
+    for name, c in stages.items():
+        dropped = sum(c["dropped"].values())
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in c["dropped"].items())
+        row = f"{name:<10} {c['in']:>8,} {c['parents']:>8,} {dropped:>8,} {c['out']:>8,}  {reasons}"
+        lines.append(row.rstrip())
+    return "\n".join(lines)
+
+
+@main.command("run")
+@run_folder
+@workers
+def run_(run: Path, workers: int) -> None:
+    """Builds the release that RUN/run.toml describes, from pages to parquet.
+
+    What is journaled is not done again: a run that was stopped goes on where it was.
+    """
+    _upto(run, "release", workers)
+
+
+@main.command()
+@click.argument("folder", default="tiebe-demo", type=click.Path(path_type=Path))
+def demo(folder: Path) -> None:
+    """Builds a small release from bundled inputs, asks the local model, judges and scores.
+
+    It needs no key and no network. Everything is kept in FOLDER; called again, it goes on there.
+    """
+    from builder.demo import demonstrate
+
+    for paragraph in demonstrate(folder):
+        click.echo(f"{paragraph}\n")
+
+
+def _add_stage(name: str, text: str) -> None:
+    @main.command(name, help=f"{text}\n\nThe stages before it are run as far as they are not done.")
+    @run_folder
+    @workers
+    def verb(run: Path, workers: int) -> None:
+        _upto(run, name, workers)
+
+
+for _name, _text in _STAGES.items():
+    _add_stage(_name, _text)
+
+
+@main.command()
+@run_folder
+def status(run: Path) -> None:
+    """Tells how far a run is, from its manifest and its journals; changes nothing."""
+    from builder.run import STAGES
+    from builder.settings import read_settings
+
+    settings = read_settings(run / "run.toml")
+    manifest = run / "manifest.json"
+    if manifest.exists():
+        told = json.loads(manifest.read_text("utf-8"))
+        click.echo(_table(told["stages"]))
+        click.echo(f"\ntokens {told['tokens']:,}, cost {told['cost']:.2f} dollars")
+    for name in STAGES:
+        parts = list((run / name).glob("*.jsonl")) if name != "release" else []
+        if parts:
+            lines = sum(part.read_bytes().count(b"\n") for part in parts)
+            click.echo(f"{name}: {lines:,} journaled")
+    release = run / "release"
+    click.echo(f"release {settings.release.version}: {release if release.exists() else 'not yet'}")
 
 
 if __name__ == "__main__":

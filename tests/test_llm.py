@@ -330,11 +330,24 @@ def test_a_budget_is_not_passed() -> None:
     model = open_model(lambda prompt: "a", max_tokens=100, budget=budget)
     model.name, model.send = "m", send
     asked = 0
-    with pytest.raises(ModelError, match="budget is used up") as caught:
+    with pytest.raises(
+        ModelError, match="the budget of 0.001 dollars is used up: raise it"
+    ) as caught:
         while asked < 100:
             model.ask([{"role": "user", "content": f"{asked} " * 150}])
             asked += 1
     assert caught.value.fatal and asked == 3 and budget.cost == pytest.approx(0.0009)
+
+
+def test_calls_in_flight_are_held_against_the_budget() -> None:
+    budget = Budget(max_tokens=1000)
+    usage = {"prompt_tokens": 400, "completion_tokens": 300}
+    with budget.reserved("m", usage):
+        with pytest.raises(Wait), budget.reserved("m", usage):
+            raise AssertionError("passed the budget")
+        budget.add("m", {"prompt_tokens": 100})
+    with budget.reserved("m", usage):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,10 @@ class Outcome:
         kinds = {kind.__name__: kind for kind in self.stage.makes}
         return from_row(kinds[row["record"]], row, where=f"{self.stage.name} journal")
 
+    def index(self, kind: type[T]) -> Mapping[str, T]:
+        """Returns the outputs of one kind by id; each is read when it is asked for."""
+        return _Index(self, kind)
+
     def drops(self) -> Iterator[Drop]:
         """Yields what was left out, the failures of this run included."""
         for key in self.inputs:
@@ -168,6 +172,32 @@ class Outcome:
             "dropped": dict(dropped.most_common()),
             "usage": dict(sorted(usage.items())),
         }
+
+
+class _Index(Mapping[str, T]):
+    """Outputs by id, with nothing but the places of their lines in memory."""
+
+    def __init__(self, outcome: Outcome, kind: type[T]) -> None:
+        self._journal, self._kind = outcome.journal, kind
+        self._places: dict[str, tuple[str, int]] = {}
+        for key in outcome.inputs:
+            entry = outcome.journal.get(key)
+            for number, row in enumerate(entry.rows if entry else ()):
+                if row["record"] == kind.__name__:
+                    record: Any = from_row(kind, row)
+                    self._places[record.id] = key, number
+
+    def __getitem__(self, record_id: str) -> T:
+        key, number = self._places[record_id]
+        entry = self._journal.get(key)
+        assert entry is not None
+        return from_row(self._kind, entry.rows[number])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def run_stage(

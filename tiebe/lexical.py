@@ -89,6 +89,8 @@ def hand_rule(question: str, expected: str, candidate: str) -> tuple[bool, bool]
     """
     if is_refusal(candidate):
         return False, True
+    if candidate.split() == expected.split() != []:
+        return True, False  # whatever its words are, stop words included
     wanted = _terms(expected)
     wanted = (wanted - _terms(question)) or wanted
     found = wanted & _terms(candidate)

@@ -93,6 +93,8 @@ class Budget:
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     tokens: int = 0
     cost: float = 0.0
+    _held_tokens: int = field(default=0, repr=False)
+    _held_cost: float = field(default=0.0, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def price(self, model: str, usage: Mapping[str, int]) -> float:
@@ -101,35 +103,53 @@ class Budget:
         prompt, completion = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
         return (prompt * per_input + completion * per_output) / 1e6
 
-    def add(self, model: str, usage: Mapping[str, int], sign: int = 1) -> None:
+    def add(self, model: str, usage: Mapping[str, int]) -> None:
         """Adds a usage to what is spent."""
         with self._lock:
-            tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-            self.tokens += sign * tokens
-            self.cost += sign * self.price(model, usage)
+            self.tokens += usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+            self.cost += self.price(model, usage)
 
     @contextlib.contextmanager
     def reserved(self, model: str, usage: Mapping[str, int]) -> Iterator[None]:
-        """Holds back what a call may cost while it is in flight.
+        """Holds back what a call may cost at the most while it is in flight.
 
         Raises:
-            ModelError: The call could pass the budget; fatal, so that the run stops.
+            Wait: The call could pass the budget together with those in flight, which mostly cost
+                less than they may.
+            ModelError: It could pass the budget by itself; fatal, so that the run stops.
         """
-        self.add(model, usage)
-        try:
-            if (self.max_tokens and self.tokens > self.max_tokens) or (
-                self.max_cost and self.cost > self.max_cost
-            ):
+        with self._lock:
+            tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+            cost = self.price(model, usage)
+            if self._beyond(self.tokens + tokens, self.cost + cost):
                 raise ModelError(
-                    f"the budget is used up ({self.max_tokens or 'any'} tokens, "
-                    f"{self.max_cost or 'any'} dollars): raise it under [budget] and run again; "
-                    "what was paid for is kept",
+                    f"the budget of {self._limits()} is used up: raise it under [budget] and run "
+                    "again to go on; what was paid for is kept",
                     model=model,
                     fatal=True,
                 )
+            if self._beyond(
+                self.tokens + self._held_tokens + tokens, self.cost + self._held_cost + cost
+            ):
+                raise Wait(0.05)
+            self._held_tokens += tokens
+            self._held_cost += cost
+        try:
             yield
         finally:
-            self.add(model, usage, sign=-1)
+            with self._lock:
+                self._held_tokens -= tokens
+                self._held_cost -= cost
+
+    def _beyond(self, tokens: int, cost: float) -> bool:
+        return bool(
+            (self.max_tokens and tokens > self.max_tokens)
+            or (self.max_cost and cost > self.max_cost + 1e-9)
+        )
+
+    def _limits(self) -> str:
+        limits = [f"{self.max_tokens:,} tokens"] if self.max_tokens else []
+        return " and ".join(limits + ([f"{self.max_cost} dollars"] if self.max_cost else []))
 
 
 @dataclass
@@ -208,11 +228,12 @@ class Model:
             meter(reply.usage)
             return reply
         prompt = sum(count_tokens(m["content"]) for m in messages)
-        expected = {"prompt_tokens": prompt, "completion_tokens": body["max_tokens"]}
+        # An estimate may be too low, and the budget must hold all the same.
+        expected = {"prompt_tokens": prompt * 3 // 2, "completion_tokens": body["max_tokens"]}
         budget = self.budget or Budget()
         with budget.reserved(self.name, expected):
             reply = self.send(body)
-        budget.add(self.name, reply.usage)
+            budget.add(self.name, reply.usage)
         meter(reply.usage)
         self._keep(key, reply)
         return reply
@@ -230,7 +251,7 @@ class Model:
 
     def _keep(self, key: str, reply: Reply) -> None:
         if self.replies is not None:
-            self.replies.append(key, [to_row(reply)], usage=reply.usage)
+            self.replies.append(key, [{"asked": self.name, **to_row(reply)}], usage=reply.usage)
             return
         self._recent[key] = reply
         while len(self._recent) > _RECENT:

@@ -16,7 +16,12 @@ from typing import Any
 import jinja2
 import yaml
 
-__all__ = ["PAGES", "REPLIES", "Document", "documents", "serve"]
+from builder.run import Run
+from tiebe.evaluation import evaluate
+from tiebe.llm import Ask, open_model
+from tiebe.load import load_tiebe
+
+__all__ = ["PAGES", "REPLIES", "Document", "demonstrate", "documents", "serve"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -102,3 +107,86 @@ def serve(web: Mapping[str, Document] | None = None) -> Iterator[str]:
             yield f"http://127.0.0.1:{server.server_port}/?url={{url}}"
         finally:
             server.shutdown()
+
+
+_RUN = """\
+# Written by `tiebe-build demo`: pages, articles and replies are those of the package.
+[release]
+version = "2023.12"
+[pages]
+source = "folder:{pages}"
+regions = ["Brazil", "New Zealand"]
+years = [2022, 2023]
+[web]
+delay = 0.0
+allow_private = true
+rewrite = "{rewrite}"
+[generate]
+model = "replay:{replies}"
+"""
+
+
+ANSWER_TOKENS = 48
+"""The local model is small and rambles; what it knows it says at once."""
+
+
+def demonstrate(folder: Path, *, model: Ask = "local", progress: bool = True) -> Iterator[str]:
+    """Builds a release from the bundled inputs, has a model answer it, judges and scores.
+
+    Args:
+        folder: Where the run, its release and the evaluation are kept.
+        model: Who answers; the local model by default.
+        progress: Whether progress bars go to stderr.
+
+    Yields:
+        What is to be told, paragraph by paragraph.
+
+    Raises:
+        SettingsError: The local model is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    yield (
+        "Replayed: the pages, the articles and the writer's and translator's replies are bundled "
+        "with this package, in our own words.\nReal: reading the pages, fetching over HTTP from a "
+        "server on 127.0.0.1, extraction, selection, checks, the release; the local model "
+        "SmolLM2-135M that answers; the offline judge; the scores."
+    )
+    with serve() as rewrite:
+        toml = _RUN.format(pages=PAGES, replies=REPLIES, rewrite=rewrite)
+        (folder / "run.toml").write_text(toml, "utf-8")
+        with Run(folder, progress=progress) as run:
+            run.upto("release")
+            release = run.release
+    questions = load_tiebe(source=release, language="both")
+    rows = questions.to_list()
+    natives = {row["id"]: row for row in rows if row["language"] != "en"}
+    english = [row for row in rows if row["language"] == "en"]
+    yield f"The release has {len(english)} English and {len(natives)} native questions. Some:"
+    for row in [r for r in english if r["id"] in natives][:2] + english[-2:]:
+        yield _shown(row, natives.get(row["id"]))
+    asked = english[::2] + [natives[row["id"]] for row in english[::4] if row["id"] in natives]
+    yield f"{len(asked)} of them are put to the model."
+    opened = open_model(model, max_tokens=ANSWER_TOKENS)
+    result = evaluate(opened, judge="offline", questions=asked, run=folder / "evaluation")
+    yield "What the model said to the first three:"
+    for judged in result.rows[:3]:
+        verdict = "correct" if judged["correct"] else "refusal" if judged["refusal"] else "wrong"
+        said = " ".join(judged["model_answer"].split())[:160]
+        yield f"  {judged['question']}\n    {judged['model']}: {said}\n    judged: {verdict}"
+    yield f"Scores (share correct, with 95 % intervals clustered by event):\n{result}"
+    yield (
+        f"release     {release}\n"
+        f"journals    {folder}/collect … {folder}/check, counts in {folder}/manifest.json\n"
+        f"evaluation  {folder / 'evaluation'}\n"
+        f'load it     load_tiebe(source="{release}") or datasets.load_dataset("{release}")'
+    )
+
+
+def _shown(row: Mapping[str, Any], native: Mapping[str, Any] | None) -> str:
+    lines = [
+        f"  {row['date']}  {row['event_desc']}",
+        f"    {row['language']}: {row['question']} -> {row['answer']}",
+    ]
+    if native:
+        lines.append(f"    {native['language']}: {native['question']} -> {native['answer']}")
+    return "\n".join([*lines, f"    source: {row['source_url']}"])

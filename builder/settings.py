@@ -1,0 +1,187 @@
+"""`run.toml`: the whole input of a run, checked when it is read."""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from builder.collect import PagesSettings
+from builder.web import WebSettings
+from tiebe.errors import SettingsError, nearest
+from tiebe.journal import Journal
+from tiebe.llm import Budget, Model, open_model
+from tiebe.regions import find_regions
+
+__all__ = ["Settings", "read_settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSettings:
+    """`[release]`: what is to come out."""
+
+    version: str
+    """The cut-off month, `2025.04`, or a repair of it, `2025.04.1`."""
+    base: str = ""
+    """The release that this one goes on from: a folder, or a Hub tag; empty for none."""
+    texts: Literal["full", "none"] = "full"
+    """`none` leaves the config `articles` out."""
+
+    @property
+    def cutoff(self) -> str:
+        """The last month whose events belong to the release, `YYYY-MM`."""
+        return self.version[:7].replace(".", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateSettings:
+    """`[generate]`: who writes the questions."""
+
+    model: str = ""
+    prompt: str = ""
+    questions_per_event: int = 1
+    candidates: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TranslateSettings:
+    """`[translate]`: who translates; empty: the writer."""
+
+    model: str = ""
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """`[check]`: which share of rows may bear a flag."""
+
+    max_share: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSettings:
+    """`[budget]`: 0 is no limit."""
+
+    max_tokens: int = 0
+    max_cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSettings:
+    """Dollars per million tokens."""
+
+    input: float
+    output: float
+    on: Any = None
+    """The day on which this was the price."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """`[models."name"]`: what is particular to a model."""
+
+    base_url: str = ""
+    key: str = ""
+    """The environment variable that holds its key; never the key itself."""
+    price: PriceSettings | None = None
+    max_tokens: int = 2048
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A run's whole input."""
+
+    release: ReleaseSettings
+    pages: PagesSettings = field(default_factory=PagesSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    generate: GenerateSettings = field(default_factory=GenerateSettings)
+    translate: TranslateSettings = field(default_factory=TranslateSettings)
+    check: CheckSettings = field(default_factory=CheckSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
+
+    def regions(self) -> list[str]:
+        """Returns the slugs of the wanted regions."""
+        wanted = self.pages.regions
+        names = None if wanted == "all" else [wanted] if isinstance(wanted, str) else list(wanted)
+        return [region.slug for region in find_regions(names)]
+
+    def make_budget(self) -> Budget:
+        """Returns the budget with nothing spent."""
+        prices = {
+            name: (model.price.input, model.price.output)
+            for name, model in self.models.items()
+            if model.price
+        }
+        return Budget(self.budget.max_tokens, self.budget.max_cost, prices)
+
+    def open_model(self, name: str, *, replies: Journal | None, budget: Budget) -> Model:
+        """Opens a model as its table says."""
+        own = self.models.get(name, ModelSettings())
+        return open_model(
+            name,
+            base_url=own.base_url or None,
+            key=own.key or None,
+            max_tokens=own.max_tokens,
+            extra_body=own.extra_body,
+            replies=replies,
+            budget=budget,
+        )
+
+
+def read_settings(path: Path) -> Settings:
+    """Reads `run.toml`.
+
+    Raises:
+        SettingsError: No such file, no TOML, an unknown key, a value of another kind; the message
+            names the key and what was expected.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {path}: {error.strerror}; a run is a folder with a run.toml in it"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from error
+    _refuse_unknown(raw, Settings, "", path)
+    try:
+        settings = msgspec.convert(raw, Settings)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    _check(settings, path)
+    return settings
+
+
+def _refuse_unknown(table: Mapping[str, Any], kind: type, where: str, path: Path) -> None:
+    """Refuses a key that no setting has; a typing error must not silently do nothing."""
+    known = {f.name: f.type for f in dataclasses.fields(kind)}
+    for key, value in table.items():
+        if key not in known:
+            hint = nearest(key, known) or f"; there are {', '.join(known)}"
+            raise SettingsError(f"{path}: unknown key '{where}{key}'{hint}")
+        if key == "models" and isinstance(value, dict):
+            for name, own in value.items():
+                if isinstance(own, dict):
+                    _refuse_unknown(own, ModelSettings, f'models."{name}".', path)
+        elif dataclasses.is_dataclass(known[key]) and isinstance(value, dict):
+            _refuse_unknown(value, known[key], f"{where}{key}.", path)  # type: ignore[arg-type]
+
+
+def _check(settings: Settings, path: Path) -> None:
+    """Checks what types cannot say."""
+
+    def refuse(key: str, value: object, expected: str) -> None:
+        raise SettingsError(f"{path}: {key} is {value!r}, and must be {expected}")
+
+    version = settings.release.version
+    if not re.fullmatch(r"20\d\d\.(0[1-9]|1[0-2])(\.[1-9]\d*)?", version):
+        refuse("release.version", version, "a month such as '2025.04', or '2025.04.1' for a repair")
+    if settings.generate.candidates < settings.generate.questions_per_event:
+        refuse("generate.candidates", settings.generate.candidates, "at least questions_per_event")
+    settings.regions()
