@@ -128,14 +128,29 @@ def release_version(folder: Path) -> str:
     """Returns the version that every row of a release bears.
 
     Raises:
-        SettingsError: There is none, or more than one.
+        SettingsError: There is none, or more than one, or the card tells other numbers of rows than
+            there are, so that nobody could load it.
     """
-    paths = sorted(folder.glob("data/*/*.parquet"))
-    if not paths or not (folder / "README.md").is_file():
+    if not (folder / "README.md").is_file() or not any(folder.glob("data/*/*.parquet")):
         raise SettingsError(f"{folder} is no release: it has no README.md or no data/*/*.parquet")
+    data = _metadata(DatasetCard.load(folder / "README.md"))
+    patterns = {
+        (config["config_name"], entry["split"]): entry["path"]
+        for config in data["configs"]
+        for entry in config["data_files"]
+    }
+    for info in data["dataset_info"]:
+        for split in info["splits"]:
+            pattern = patterns[info["config_name"], split["name"]]
+            rows = sum(pq.read_metadata(path).num_rows for path in folder.glob(pattern))
+            if rows != split["num_examples"]:
+                raise SettingsError(
+                    f"{folder}: the card tells of {split['num_examples']} rows in {pattern}, where "
+                    f"{rows} are: build it again"
+                )
     versions = {
         version
-        for path in paths
+        for path in folder.glob("data/*/*.parquet")
         for version in pq.read_table(path, columns=["version"])["version"].unique().to_pylist()
     }
     if len(versions) != 1:

@@ -87,7 +87,7 @@ def load_tiebe(
     text: bool = False,
     source: str | Path = HUB,
     streaming: bool = False,
-) -> Any:
+) -> Dataset | IterableDataset:
     """Loads questions, one row each, with the columns of `tiebe.records.Question`.
 
     Rows come by region, then English before native, then by date and id. From upstream's layouts
@@ -156,7 +156,7 @@ def load_tiebe(
             f"{release.name} is a mixture: its files are of {' and '.join(sorted(versions))}"
         )
     table = table.cast(features.arrow_schema) if len(table) else features.arrow_schema.empty_table()
-    key = canonical([release.name, release.commit, parts, text, repr(query), len(table)])
+    key = canonical([versions, text, table["id"].to_pylist(), table["language"].to_pylist()])
     return Dataset(table, fingerprint=hashlib.sha256(key).hexdigest()[:16])
 
 
@@ -528,7 +528,11 @@ def _tables(
     needed = list({*columns, "version"})
     for path in release.files[part]:
         try:
-            with release.open(path) as raw, pq.ParquetFile(raw) as file:
+            with (
+                _hub_errors(release.repo, release.name),
+                release.open(path) as raw,
+                pq.ParquetFile(raw) as file,
+            ):
                 for i in range(file.num_row_groups):
                     table = file.read_row_group(i, columns=needed)
                     versions = set(table["version"].unique().to_pylist())

@@ -217,6 +217,13 @@ def test_tokens(hub: local_hub.Hub, api: HfApi, march: Path, april: Path) -> Non
     assert same(hub, march, "main")
 
 
+def test_private(hub: local_hub.Hub, api: HfApi, march: Path) -> None:
+    publish(march, REPO, private=True, api=api)
+    assert api.repo_info(REPO, repo_type="dataset").private
+    with pytest.raises(PublishError, match="wants a token"):
+        publish(march, REPO, api=HfApi(endpoint=hub.url, token=False))
+
+
 def test_a_head_that_moves_is_not_overwritten(
     hub: local_hub.Hub, api: HfApi, march: Path, april: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,8 +328,14 @@ def test_what_is_no_release(tmp_path: Path, march: Path) -> None:
     mixed = tmp_path / "mixed"
     shutil.copytree(march, mixed)
     write_release(tmp_path / "x", *make(2, ("Nigeria",)), Edition("2025.05"))
+    write_release(tmp_path / "y", *make(6), Edition("2025.05"))
     shutil.copytree(tmp_path / "x/data/Nigeria", mixed / "data/Nigeria")
+    with pytest.raises(SettingsError, match=r"the card tells of 18 rows in .*where 20 are"):
+        release_version(mixed)
+    shutil.rmtree(mixed / "data/World")
+    shutil.copytree(tmp_path / "y/data/World", mixed / "data/World")
     with pytest.raises(SettingsError, match="rows of 2 versions"):
+        shutil.rmtree(mixed / "data/Nigeria")
         release_version(mixed)
     with pytest.raises(SettingsError, match="no repo id"):
         publish(march, "a/b/c")
