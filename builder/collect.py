@@ -4,12 +4,10 @@ A page comes from a MediaWiki API, pinned to a revision that has stood for some 
 folder. It is parsed in a worker process, because strangers write it.
 """
 
-import email.utils
 import hashlib
 import logging
 import re
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -443,25 +441,17 @@ class MediaWiki:
 
     def _wait(self, response: Any, message: str) -> Wait:
         """Returns what makes the engine leave the wiki alone as long as it asks."""
-        said = response.headers.get("Retry-After", "")
+        from builder.transport import retry_after
+
         cause = FetchError(message, url=self._url, status=response.status_code)
-        return Wait(_seconds(said, default=float(MAX_LAG)), owner=self.host, cause=cause)
+        asked = retry_after(response.headers.get("Retry-After", ""))
+        seconds = float(MAX_LAG) if asked is None else min(asked, 3600.0)
+        return Wait(seconds, owner=self.host, cause=cause)
 
 
 def _same_year(title: str, year: int) -> bool:
     """Whether a redirect leads to a page of the year that is not the world's."""
     return str(year) in title and title != str(year)
-
-
-def _seconds(retry_after: str, *, default: float) -> float:
-    """Returns how long a Retry-After header asks to wait, at most an hour."""
-    if retry_after.strip().isdecimal():
-        return min(float(retry_after), 3600.0)
-    try:
-        moment = email.utils.parsedate_to_datetime(retry_after)
-    except ValueError:
-        return default
-    return min(max(0.0, moment.timestamp() - time.time()), 3600.0)
 
 
 def _revision(row: Mapping[str, Any]) -> Revision:

@@ -3,24 +3,16 @@
 One request is one entry of the cache, written before the next request starts: a run that was killed
 asks nothing again that was answered, failures and tries included. Politeness, cache and robots.txt
 go by the URL as cited, wherever `WebSettings.rewrite` sends the request in a test.
-
-Proxies, netrc and cookies are not used: through a proxy the address that is connected to could not
-be checked, and nothing of the operator's shall reach a stranger.
 """
 
 import contextlib
-import email.utils
 import functools
 import gzip
 import hashlib
-import http.client
-import io
-import ipaddress
 import json
 import logging
 import os
 import re
-import socket
 import sqlite3
 import threading
 import time
@@ -36,9 +28,9 @@ from urllib.parse import quote, urljoin, urlsplit
 import requests
 import urllib3
 from protego import Protego
-from requests.adapters import HTTPAdapter
-from requests.cookies import RequestsCookieJar
 
+from builder.charsets import decode
+from builder.transport import Refused, may_be_public, open_session, retry_after
 from tiebe.engine import Wait
 from tiebe.errors import FetchError, SettingsError, TiebeError
 from tiebe.records import from_row, to_row
@@ -49,8 +41,6 @@ __all__ = [
     "WebSettings",
     "cache_folder",
     "canonical_url",
-    "decode",
-    "is_public",
 ]
 
 log = logging.getLogger(__name__)
@@ -243,21 +233,14 @@ class Web:
         self._rules = functools.lru_cache(maxsize=1024)(self._find_rules)
         contact = f"; {settings.contact}" if settings.contact else ""
         home = "https://github.com/TimelyEventsBenchmark/TiEBe"
-        self._session = _Session()
-        self._session.trust_env = False
-        self._session.cookies = _NoCookies()
-        self._session.headers = requests.structures.CaseInsensitiveDict(
-            {
-                "User-Agent": f"TiEBe/{version('tiebe')} (+{home}{contact})",
-                "Accept": "text/html,application/xhtml+xml,application/pdf;q=0.8,*/*;q=0.5",
-                "Accept-Encoding": "gzip, deflate",
-            }
-        )
+        headers = {
+            "User-Agent": f"TiEBe/{version('tiebe')} (+{home}{contact})",
+            "Accept": "text/html,application/xhtml+xml,application/pdf;q=0.8,*/*;q=0.5",
+            "Accept-Encoding": "gzip, deflate",
+        }
         # A test server is the operator's own choice; the cited hosts are checked all the same.
         opened = settings.allow_private or bool(settings.rewrite)
-        adapter = _Adapter(settings.workers, allow_private=opened)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
+        self._session = open_session(headers, connections=settings.workers, allow_private=opened)
 
     def get(self, url: str, *, block: bool = False) -> Fetched:
         """Returns the document at `url`, from the cache when it is there.
@@ -347,7 +330,7 @@ class Web:
         if self._is_final(known, max_age):
             return known
         host = urlsplit(url).hostname or ""
-        if not self.settings.allow_private and not _may_be_public(host):
+        if not self.settings.allow_private and not may_be_public(host):
             return _Exchange(url, reason="private_address", detail=host)
         owner = self.settings.owner(url)
         with self._lock:
@@ -355,7 +338,7 @@ class Web:
         try:
             # After robots.txt a document may follow at once.
             pause = self._leave(url, owner) if robots else 0.0
-        except _Unusable as error:
+        except Refused as error:
             return _Exchange(url, reason=error.reason, detail=error.detail)
         if known is not None and known.tries and (left := known.due - time.time()) > 0:
             raise Wait(left, owner=owner)
@@ -400,14 +383,14 @@ class Web:
         except FetchError as error:
             # RFC 9309, 2.3.1.4: without the rules of a host that is there nothing is allowed.
             there = error.reason in ("server_error", "rate_limited", "too_large", "bad_encoding")
-            raise _Unusable("robots_unavailable" if there else error.reason, str(error)) from error
+            raise Refused("robots_unavailable" if there else error.reason, str(error)) from error
         if rules is None:
             return pause
         if not rules.can_fetch(url, "TiEBe"):
-            raise _Unusable("robots", "robots.txt does not allow it")
+            raise Refused("robots", "robots.txt does not allow it")
         pause = max(pause, _crawl_delay(rules))
         if pause > self.settings.longest_wait:
-            raise _Unusable("robots", f"robots.txt asks for a pause of {pause:g} s")
+            raise Refused("robots", f"robots.txt asks for a pause of {pause:g} s")
         return pause
 
     def _find_rules(self, url: str, hour: int) -> Protego | None:
@@ -450,7 +433,7 @@ class Web:
         if reason is None or reason not in PASSING:
             return asked, None
         tries = 1 + (known.tries if known else 0)
-        wanted = _retry_after(asked.headers)
+        wanted = retry_after(asked.headers.get("retry-after", ""))
         wait = min(self.settings.backoff * 2 ** (tries - 1), 60.0) if wanted is None else wanted
         hold = wait if reason == "rate_limited" or wanted is not None else None
         if tries < PASSING[reason] and wait <= self.settings.longest_wait:
@@ -491,7 +474,7 @@ class Web:
                     _finish(response)
                     return answered
                 return replace(answered, sha256=self._cache.add(self._read(response)))
-        except _Unusable as error:
+        except Refused as error:
             reason, detail = error.reason, error.detail
         except requests.exceptions.SSLError as error:
             reason, detail = "tls", str(error)
@@ -511,25 +494,25 @@ class Web:
         status = response.status_code
         if reason := _refusal(status):
             _finish(response)
-            raise _Unusable(reason, f"status {status}")
+            raise Refused(reason, f"status {status}")
         kind = response.headers.get("content-type", "").split(";")[0].strip().lower()
         if not _is_wanted(kind):
-            raise _Unusable("content_type", kind[:100])
+            raise Refused("content_type", kind[:100])
         limit = self.settings.max_bytes
         if (response.raw.length_remaining or 0) > limit:
-            raise _Unusable("too_large", f"{response.raw.length_remaining:,} bytes announced")
+            raise Refused("too_large", f"{response.raw.length_remaining:,} bytes announced")
         body = bytearray()
         for chunk in response.iter_content(CHUNK):
             body += chunk
             if len(body) > limit:
-                raise _Unusable("too_large", f"more than {limit:,} bytes")
+                raise Refused("too_large", f"more than {limit:,} bytes")
         data = bytes(body)
         if data.startswith(b"\x1f\x8b"):  # replays give what was stored, without its header
             data = _inflate(data, limit)
         if not data.strip():
-            raise _Unusable("empty", "no content")
+            raise Refused("empty", "no content")
         if _is_binary(data, response.headers.get("content-type", "")):
-            raise _Unusable("content_type", f"binary data as {kind or 'no type'}")
+            raise Refused("content_type", f"binary data as {kind or 'no type'}")
         return data
 
 
@@ -540,15 +523,6 @@ class _Lane:
     free: float = 0.0
     """By the monotonic clock."""
     busy: bool = False
-
-
-class _Unusable(Exception):
-    """What a stranger's server gave is not to be had or not to be used."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
 
 
 def _error(url: str, reason: str, detail: str, status: int | None = None) -> FetchError:
@@ -596,20 +570,6 @@ def _robots_url(url: str) -> str:
 
 def _crawl_delay(rules: Protego | None) -> float:
     return float((rules and rules.crawl_delay("TiEBe")) or 0.0)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a host asks to be left alone: a number or a date in Retry-After."""
-    value = headers.get("retry-after", "").strip()
-    if value.isdecimal() and len(value) < 10:
-        return float(value)
-    try:
-        when = email.utils.parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, when.timestamp() - time.time())
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
@@ -671,279 +631,10 @@ def _inflate(data: bytes, limit: int) -> bytes:
     try:
         body = inflater.decompress(data, limit + 1)
     except zlib.error as error:
-        raise _Unusable("bad_encoding", f"gzip: {error}") from error
+        raise Refused("bad_encoding", f"gzip: {error}") from error
     if len(body) > limit:
-        raise _Unusable("too_large", f"more than {limit:,} bytes")
+        raise Refused("too_large", f"more than {limit:,} bytes")
     return body
-
-
-_META = re.compile(rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_XML = re.compile(rb"""^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""", re.IGNORECASE)
-_CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_BOMS = (
-    (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe\0\0", "utf-32-le"),
-    (b"\0\0\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-)
-_MARKUP = re.compile(r"<[^<>]*>")  # linear, whatever a stranger leaves unclosed
-_WORD = re.compile(r"[^\W\d_]+")
-_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_OTHER = re.compile(r"[\u0370-\u06ff]")  # Greek to Arabic: scripts that no Latin word is mixed with
-# What Cyrillic looks like in the other Cyrillic encoding: small and capital letters swapped.
-_CASE = re.compile(r"[а-яё][А-ЯЁ]|^[А-ЯЁ]{3,}$")
-
-
-def decode(body: bytes, content_type: str = "", encodings: Iterable[str] = ()) -> str:
-    """Returns a document's text.
-
-    A byte order mark decides, then valid UTF-8, then the charset of the header, that of the
-    document, those of the region's language, what the bytes look like. One that gives letters which
-    stand in no language's words is passed over: servers say iso-8859-1 when they do not know.
-
-    Args:
-        body: The document.
-        content_type: Its header.
-        encodings: What to expect by the region's language, likeliest first.
-    """
-    from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
-
-    for mark, wide in _BOMS:
-        if body.startswith(mark):
-            return body[len(mark) :].decode(wide, "replace")
-    declared = []
-    if found := _CHARSET.search(content_type):
-        declared.append(found[1])
-    head = body[:8192]
-    declared += [
-        m[1].decode("ascii", "replace") for m in (_XML.search(head), _META.search(head)) if m
-    ]
-    names = [name for label in declared if (name := map_encoding_to_html5(label, False))]
-    for name in names:
-        in_pairs = name.startswith("utf-16") and b"\0" in body[:200]
-        if in_pairs or (name.startswith("iso2022") and b"\x1b" in body):
-            return body.decode(name, "replace")
-    text = body.decode("utf-8", "replace")
-    foreign = len(text) - len(text.encode("ascii", "ignore"))
-    if text.count("\ufffd") <= foreign / 10:
-        return text
-    hints = list(encodings)
-    looks = map_encoding_to_html5(detect_encoding(body) or "cp1252", False) or "cp1252"
-    expected = [looks] if looks in {map_encoding_to_html5(hint, True) for hint in hints} else []
-    if names[:1] == ["cp1252"]:
-        names = [*expected, *names]
-    best, least = text, 2.0
-    for name in dict.fromkeys([*names, *expected, *hints, looks, "cp1252"]):
-        if name == "utf-8":
-            continue
-        text = body.decode(name, "replace")
-        odd = _oddness(text)
-        if odd < 0.3 or (name == looks and name in names):
-            return text
-        if odd < least:
-            best, least = text, odd
-    return best
-
-
-def _oddness(text: str) -> float:
-    """How much of a text's foreign words look wrongly decoded, 0 to 1."""
-    sample = _MARKUP.sub(" ", text[:300_000])
-    words = [word for word in _WORD.findall(sample) if not word.isascii()][:2000]
-    if not words:
-        return 0.0 if "\ufffd" not in sample else 1.0
-    letters = sum(map(len, words))
-    latin = sum(len(word) for word in words if _LATIN.match(word) and not _OTHER.search(word))
-    plain = sum(c.isascii() for word in words for c in word)
-    soup = latin > letters / 2 and plain < 0.4 * latin
-    odd = sum(
-        bool((_LATIN.search(word) and _OTHER.search(word)) or _CASE.search(word)) for word in words
-    )
-    odd += sample.count("\ufffd") + sum("\x80" <= c <= "\x9f" for c in sample)
-    return 1.0 if soup else min(1.0, odd / len(words))
-
-
-# --- Addresses -------------------------------------------------------------------------------
-
-_NEVER = [
-    ipaddress.ip_network(network)
-    for network in (
-        "168.63.129.16/32",  # Azure's metadata, on a public address
-        "192.0.0.0/24",  # protocol assignments, Oracle's metadata among them
-        "192.88.99.0/24",  # relays from IPv6 to IPv4
-    )
-]
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-
-
-def is_public(address: str) -> bool:
-    """Returns whether an IP address is one of the public internet's, whatever wraps it.
-
-    False for loopback, private, link-local, shared (CGNAT), multicast, reserved and metadata
-    addresses, and for IPv6 addresses that lead to such an IPv4 address.
-    """
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
-        if ip in _NAT64:
-            inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-        if any(v4 is not None and not is_public(str(v4)) for v4 in inner):
-            return False
-        if ip.ipv4_mapped is not None:
-            return True
-    if ip.is_multicast or ip.is_reserved or ip.is_unspecified or not ip.is_global:
-        return ip in _NAT64 if isinstance(ip, ipaddress.IPv6Address) else False
-    if isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local:
-        return False
-    return not any(ip in network for network in _NEVER)
-
-
-def _may_be_public(host: str) -> bool:
-    """Whether a host can be a public one, before any lookup."""
-    bare = host.strip("[]")
-    try:
-        ipaddress.ip_address(bare.partition("%")[0])
-    except ValueError:
-        name = host.rstrip(".")
-        return "." in name and not name.endswith((".localhost", ".internal", ".local"))
-    return is_public(bare)
-
-
-def _addresses(
-    host: str, port: int, *, allow_private: bool
-) -> list[tuple[socket.AddressFamily, Any]]:
-    """The socket addresses of a host that may be connected to: (family, address)."""
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise _Unusable("dns", str(error)) from error
-    addresses: list[tuple[socket.AddressFamily, Any]] = [(row[0], row[4]) for row in found]
-    public = [a for a in addresses if allow_private or is_public(str(a[1][0]))]
-    if not public:
-        named = ", ".join(str(address[0]) for _, address in addresses[:3])
-        raise _Unusable("private_address", f"{host} is {named}")
-    return public[:4]
-
-
-# --- Transport: connects to the address that was checked, and ends a drip ---------------------
-
-
-class _Deadline(io.RawIOBase):
-    """A socket's bytes; the time left is shared by all reads."""
-
-    def __init__(self, sock: socket.socket, raw: Any) -> None:
-        self._sock = sock
-        self._raw = raw
-        seconds = sock.gettimeout()
-        self._end = None if seconds is None else time.monotonic() + seconds
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        if self._end is not None:
-            left = self._end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("no time left")
-            self._sock.settimeout(left)
-        count: int | None = self._raw.readinto(buffer)
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    """Takes the socket's timeout for the whole response, headers included, not for each read."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp = io.BufferedReader(_Deadline(sock, self.fp.detach()))
-
-
-class _Checked:
-    """What both connections share: one lookup, checked, and connected to just that."""
-
-    response_class: Any = _Response
-    _dns_host: str
-    port: int
-    timeout: Any
-    socket_options: Any
-
-    def __init__(self, *args: Any, allow_private: bool, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.allow_private = allow_private
-
-    def _new_conn(self) -> socket.socket:
-        end = time.monotonic() + self.timeout
-        failure = ""
-        for family, address in _addresses(
-            self._dns_host, self.port, allow_private=self.allow_private
-        ):
-            left = end - time.monotonic()
-            if left <= 0:
-                break
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                for option in self.socket_options or ():
-                    sock.setsockopt(*option)
-                sock.settimeout(left)
-                sock.connect(address)
-            except OSError as error:
-                failure = str(error)
-                sock.close()
-            else:
-                return sock
-        raise _Unusable("unreachable", failure or "no time left to connect")
-
-
-class _Http(_Checked, urllib3.connection.HTTPConnection):
-    pass
-
-
-class _Https(_Checked, urllib3.connection.HTTPSConnection):
-    pass
-
-
-class _HttpPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Http
-
-
-class _HttpsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _Https
-
-
-class _Adapter(HTTPAdapter):
-    """Lets requests use the connections above."""
-
-    def __init__(self, workers: int, *, allow_private: bool) -> None:
-        self._allow_private = allow_private
-        super().__init__(pool_connections=4 * workers, pool_maxsize=workers)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {
-            "http": functools.partial(_HttpPool, allow_private=self._allow_private),
-            "https": functools.partial(_HttpsPool, allow_private=self._allow_private),
-        }
-
-
-class _Session(requests.Session):
-    """Leaves redirects to `Web`: requests would read a redirect's body, however long it is."""
-
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        """Sees no redirect."""
-
-
-class _NoCookies(RequestsCookieJar):
-    """Takes no cookie and sends none."""
-
-    def set_cookie(self, *args: Any, **kwargs: Any) -> None:
-        """Forgets it."""
 
 
 # --- Cache -----------------------------------------------------------------------------------

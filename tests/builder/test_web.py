@@ -29,8 +29,6 @@ from builder.web import (
     WebSettings,
     cache_folder,
     canonical_url,
-    decode,
-    is_public,
 )
 from tiebe.engine import Stage, Wait, run_stage
 from tiebe.errors import FetchError, SettingsError, TiebeError
@@ -425,28 +423,6 @@ def test_a_pdf_is_a_document_whatever_its_type_says(site):
 # --- Addresses ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "address",
-    """127.0.0.1 127.8.8.8 0.0.0.0 10.1.2.3 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254
-    169.254.0.1 100.64.0.1 100.100.100.200 192.0.0.192 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.9
-    224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 168.63.129.16 192.88.99.1
-    :: ::1 ::7f00:1 ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::ffff:0:127.0.0.1 fe80::1 fe80::1%eth0
-    fec0::1 fc00::1 fd00:ec2::254 ff02::1 2001:db8::1 2002:7f00:1:: 2002:a9fe:a9fe:: 64:ff9b::7f00:1
-    64:ff9b::a9fe:a9fe 64:ff9b:1::1 2001:0:7f00:1:: 100::1 localhost 1.2.3 nonsense""".split(),
-)
-def test_addresses_that_are_not_public(address):
-    assert not is_public(address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    """8.8.8.8 1.1.1.1 93.184.216.34 207.241.224.2 172.32.0.1 100.128.0.1 2606:2800:220:1::1
-    2a00:1450:4001::200e ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::1""".split(),
-)
-def test_addresses_that_are_public(address):
-    assert is_public(address)
-
-
 @pytest.fixture
 def dns(monkeypatch, site):
     """A name server that gives `dns.answers` in turn, and a network where 93.* is this machine."""
@@ -794,84 +770,6 @@ def test_in_an_engine_no_worker_sleeps_for_a_host(site):
     assert outcome.counts()["dropped"] == {"seen": 24}
     assert time.monotonic() - start < 1.5  # a worker that slept would take 24 / 2 * 0.15 = 1.8 s
     assert len(site.asked()) == 24
-
-
-# --- Text --------------------------------------------------------------------------------------
-
-RUSSIAN = "Президент подписал указ. Совет собрался в понедельник, чтобы обсудить новый закон."
-TURKISH = "Başbakan İzmir'de açıklama yaptı; yağış sürüyor, ışıklar söndü, çığ düştü."
-CHINESE = "星期一,国家主席在北京会见了来访的客人,双方讨论了贸易问题。"
-FRENCH = "L'été dernier, la forêt a brûlé près de la rivière ; des élèves ont été évacués."
-HINDI = "प्रधानमंत्री ने सोमवार को नई योजना की घोषणा की।"
-AMHARIC = "ጠቅላይ ሚኒስትሩ ሰኞ ዕለት አዲስ እቅድ አስታወቁ።"
-
-
-def page(text, meta=""):
-    return f"<html><head>{meta}<title>{text}</title></head><body><p>{text}</p></body></html>"
-
-
-@pytest.mark.parametrize(
-    ("text", "encoding", "content_type", "meta", "hints"),
-    [
-        (FRENCH, "utf-8", "text/html", "", ()),
-        (FRENCH, "utf-8", "text/html; charset=iso-8859-1", "", ()),
-        (FRENCH, "cp1252", "text/html; charset=iso-8859-1", "", ()),
-        (FRENCH, "cp1252", "text/html; charset=utf-8", "", ()),
-        (FRENCH, "cp1252", "text/html", "", ("windows-1251",)),
-        (FRENCH, "cp1252", "text/html; charset=windows-1251", "", ()),
-        (FRENCH, "utf-16", "text/html", "", ()),
-        (FRENCH, "utf-16-le", "text/html; charset=utf-16le", "", ()),
-        (RUSSIAN, "cp1251", "text/html; charset=windows-1251", "", ()),
-        (RUSSIAN, "cp1251", "text/html; charset=iso-8859-1", "", ()),
-        (RUSSIAN, "cp1251", "text/html; charset=koi8-r", "", ()),
-        (RUSSIAN, "cp1251", "text/html", '<meta charset="windows-1251">', ()),
-        (
-            RUSSIAN,
-            "cp1251",
-            "text/html; charset=ISO-8859-1",
-            '<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">',
-            (),
-        ),
-        (RUSSIAN, "cp1251", "text/html", "", ("windows-1251", "koi8-r")),
-        (RUSSIAN, "koi8-r", "text/html", "", ("windows-1251", "koi8-r")),
-        (RUSSIAN, "utf-8", "text/html; charset=windows-1251", "", ()),
-        (TURKISH, "cp1254", "text/html", "", ("windows-1254",)),
-        (TURKISH, "cp1254", "text/html; charset=iso-8859-1", "", ("windows-1254",)),
-        (TURKISH, "cp1254", "text/html; charset=iso-8859-9", "", ()),
-        (CHINESE, "gb18030", "text/html; charset=gb2312", "", ()),
-        (CHINESE, "gb18030", "text/html", "", ("gb18030", "big5")),
-        (CHINESE, "gb18030", "text/html; charset=utf-8", "", ("gb18030",)),
-        (CHINESE, "gb18030", "text/html; charset=iso-8859-1", "", ()),
-        (HINDI, "utf-8", "text/html; charset=iso-8859-1", "", ()),
-        (AMHARIC, "utf-8", "text/html; charset=windows-1252", "", ()),
-        (RUSSIAN, "cp1251", "text/html; charset=no-such-thing", "<meta charset=neither>", ()),
-    ],
-)
-def test_a_wrong_or_missing_charset_gives_the_right_text(text, encoding, content_type, meta, hints):
-    body = page(text * 3, meta).encode(encoding)
-    assert decode(body, content_type, hints) == page(text * 3, meta)
-
-
-@pytest.mark.parametrize("label", ["shift_jis", "euc-jp", "iso-2022-jp"])
-def test_japanese_in_its_three_encodings(label):
-    text = page("月曜日、首相は新しい計画を発表した。" * 3)
-    assert decode(text.encode(label), f"text/html; charset={label}") == text
-
-
-def test_one_broken_byte_does_not_change_the_encoding():
-    body = page(RUSSIAN * 20).encode().replace(b"\xd0", b"", 1)
-    assert RUSSIAN in decode(body, "text/html; charset=windows-1251")
-
-
-@given(st.binary(max_size=400), st.text(max_size=60), st.sampled_from([(), ("windows-1251",)]))
-def test_any_bytes_are_decoded(body, content_type, hints):
-    assert isinstance(decode(body, content_type, hints), str)
-
-
-def test_decoding_takes_no_longer_for_unclosed_markup():
-    start = time.monotonic()
-    decode(("<script <" * 200_000 + RUSSIAN).encode("cp1251"), "text/html", ("windows-1251",))
-    assert time.monotonic() - start < 3
 
 
 # --- URLs and settings -------------------------------------------------------------------------
