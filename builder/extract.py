@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from anyascii import anyascii
 
-from builder.web import decode
+from builder.charsets import decode
 from tiebe.engine import Overrun, Workers
 from tiebe.regions import LANGUAGES
 
