@@ -88,3 +88,91 @@ def test_cutoff_says_when_the_data_cannot_tell(run, verdicts):
 def test_score_can_count_regions_the_same(run, verdicts):
     result = run("score", verdicts, "--average", "macro", "--json")
     assert json.loads(result.stdout)[0]["average"] == "macro"
+
+
+def test_a_named_table_is_printed_in_any_form(run, verdicts):
+    assert "Portuguese" in run("score", verdicts, "--table", "coverage").stdout
+    found = json.loads(run("score", verdicts, "--table", "all", "--json").stdout)
+    assert {"ranking", "regions", "coverage"} <= set(found)
+    assert "toprule" in run("score", verdicts, "--table", "regions", "--latex").stdout
+    result = run("score", verdicts, "--table", "region")
+    assert result.exit_code == 1 and "did you mean 'regions'" in result.stderr
+
+
+def test_score_writes_the_results_of_the_hub(run, tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text('{"correct": true, "model": "org/m", "split": "english"}\n')
+    assert run("score", path, "--eval-results", tmp_path / "out").exit_code == 0
+    assert "task_id: english" in (tmp_path / "out" / "org_m.yaml").read_text()
+
+
+def test_report_writes_a_page_and_tables(run, verdicts, tmp_path):
+    survey = tmp_path / "survey.jsonl"
+    survey.write_text('{"country": "Peru", "events": 3, "tier": "1-64"}\n')
+    out = tmp_path / "out"
+    result = run("report", verdicts, "--out", out, "--survey", survey)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == str(out / "index.html")
+    assert (out / "regions.csv").is_file() and (out / "availability.csv").is_file()
+
+
+def test_report_counts_what_a_run_built(run, verdicts, tmp_path):
+    built = tmp_path / "built"
+    for stage, rows in {
+        "collect": [
+            {"region": "Brazil", "wikitext": "…"},
+            {"region": "Brazil", "references": [{"url": "u"}, {"url": "v"}]},
+            {"region": "Brazil", "references": []},
+        ],
+        "retrieve": [{"event": {"region": "Brazil"}, "text": "…"}],
+    }.items():
+        (built / stage).mkdir(parents=True)
+        line = json.dumps({"key": "k", "rows": rows})
+        (built / stage / "part.jsonl").write_text(line + "\n")
+    english = built / "release" / "data" / "english"
+    english.mkdir(parents=True)
+    row = {"year": "2016", "month": "01", "event_desc": "e", "question": "Who?", "answer": "a"}
+    (english / "Brazil.json").write_text(json.dumps([row]))
+    out = tmp_path / "out"
+    result = run("report", verdicts, "--out", out, "--release", built)
+    assert result.exit_code == 0, result.output
+    lines = (out / "extraction.csv").read_text().splitlines()
+    assert lines == ["region,events,references,extracted,english,questions", "Brazil,2,2,1,1,1"]
+
+
+def test_compare_prints_what_changed_and_writes_flips(run, tmp_path):
+    for name, right in (("one", "false"), ("two", "true")):
+        (tmp_path / f"{name}.jsonl").write_text(
+            f'{{"id": "1", "model": "{name}", "correct": {right}, "question": "Who?"}}\n'
+        )
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    result = run("compare", *files, "--json", "--flips", tmp_path / "flips.csv")
+    assert result.exit_code == 0, result.output
+    change = json.loads(result.stdout)["changes"][0]
+    assert (change["first"], change["second"], change["difference"]) == ("one", "two", 1.0)
+    assert "learned" in (tmp_path / "flips.csv").read_text()
+    assert run("compare", files[0]).exit_code == 1
+
+
+def test_reproduce_prints_numbers_beside_ours(run, tmp_path):
+    english = tmp_path / "data" / "english"
+    english.mkdir(parents=True)
+    row = {"year": "2016", "month": "01", "event_desc": "e", "question": "Who?", "answer": "a"}
+    (english / "Canada.json").write_text(json.dumps([row] * 37))
+    result = run("reproduce", tmp_path, "--json")
+    assert result.exit_code == 0, result.output
+    lines = {line["what"]: line for line in json.loads(result.stdout)}
+    assert lines["Canada: 2015–2017"]["status"] == "same"
+    assert lines["Canada: 2018–2020"]["by"] == -49
+    assert "cannot be checked" in result.stderr
+
+
+def test_labels_of_a_person_are_read_from_their_file(tmp_path):
+    from tiebe.cli import read_labels
+    from tiebe.labels import COLUMNS
+
+    path = tmp_path / "labels.csv"
+    cells = {"id": "1", "correct": "true"}, {"id": "2", "correct": ""}, {"id": "3", "correct": "no"}
+    lines = [",".join(cell.get(name, "") for name in COLUMNS) for cell in cells]
+    path.write_text("\n".join([",".join(COLUMNS), *lines]))
+    assert [row["correct"] for row in read_labels(path)] == [True, None, False]

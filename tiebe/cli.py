@@ -124,14 +124,17 @@ def cutoff_(paths: tuple[Path, ...], split: str, draws: int, as_json: bool) -> N
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="A folder."
 )
-@click.option("--release", metavar="REPO|FOLDER", help="The release asked, for what it covers.")
 @click.option(
-    "--labels", type=click.Path(path_type=Path), help="People's verdicts (CSV or JSONL: correct …)."
+    "--release",
+    metavar="REPO|FOLDER",
+    help="The release that was asked, or the run that built it, for what it covers.",
 )
 @click.option(
-    "--survey", type=click.Path(path_type=Path), help="Events by country (CSV: country, events)."
+    "--labels", type=click.Path(path_type=Path), help="People's verdicts (`tiebe label`), CSV."
 )
-@click.option("--title", default="TiEBe report", show_default=True)
+@click.option(
+    "--survey", type=click.Path(path_type=Path), help="What `tiebe-build survey --json` printed."
+)
 @after
 @before
 def report_(
@@ -140,25 +143,18 @@ def report_(
     release: str | None,
     labels: Path | None,
     survey: Path | None,
-    title: str,
     after: str | None,
     before: str | None,
 ) -> None:
     """Writes a report: a page that needs no network, index.html, and its tables as CSV."""
     from tiebe.reports import report
 
-    questions = None
-    if release is not None:
-        from tiebe.load import load_tiebe
-
-        questions = load_tiebe(language="both", source=release)
     page = report(
         read_verdicts(paths, after, before),
         out,
-        questions=questions,
+        release=release,
         labels=None if labels is None else read_labels(labels),
-        survey=None if survey is None else read_csv(survey),
-        title=title,
+        survey=None if survey is None else read_survey(survey),
     )
     click.echo(page)
 
@@ -198,6 +194,20 @@ def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: b
     show({name: table.data for name, table in found.tables.items()}, as_json=as_json)
 
 
+@main.command("reproduce")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--labels", type=click.Path(path_type=Path), help="People's verdicts, for Table 2.")
+@as_json
+def reproduce_(folder: Path, labels: Path | None, as_json: bool) -> None:
+    """Prints every number of the paper beside ours, computed from upstream's data in FOLDER."""
+    from tiebe.reports.reproduction import reproduce
+
+    table = reproduce(folder, None if labels is None else read_labels(labels))
+    show({"": table}, as_json=as_json)
+    found = table["status"].value_counts()
+    click.echo("; ".join(f"{status}: {n}" for status, n in found.items()), err=True)
+
+
 def named_tables(data: Any, name: str, bootstrap: Any) -> dict[str, Any]:
     """Returns a table of the report, or all of them, by title."""
     from tiebe.errors import SettingsError, nearest
@@ -230,29 +240,27 @@ def read_verdicts(
 
 
 def read_labels(path: Path) -> Any:
-    """Returns people's verdicts of a CSV or JSONL file."""
+    """Returns people's verdicts of a JSONL file, or of a CSV file as `tiebe label` makes it."""
+    from tiebe.labels import read_csv
     from tiebe.records import read_rows
 
     if path.suffix != ".csv":
         return list(read_rows(path, "correct"))
-    table = read_csv(path)
-    if "correct" in table:
-        yes = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        known = table["correct"].astype(str).str.strip().str.casefold().map(yes)
-        table["correct"] = known.where(known.notna(), table["correct"])
-    return table
+    yes = {"true": True, "yes": True, "1": True, "": None}
+    return [
+        {**line, **{name: yes.get(line[name].strip().casefold(), False) for name in told}}
+        for line in read_csv(path)
+        for told in [("correct", "refusal")]
+    ]
 
 
-def read_csv(path: Path) -> Any:
-    """Returns a table of a CSV file."""
+def read_survey(path: Path) -> Any:
+    """Returns the events by country that `tiebe-build survey --json` printed."""
     import pandas as pd
 
-    from tiebe.errors import RecordError
+    from tiebe.records import read_rows
 
-    try:
-        return pd.read_csv(path)
-    except (OSError, ValueError) as error:  # a ValueError is what pandas' parsers raise
-        raise RecordError(f"{path}: no CSV file that can be read: {error}") from error
+    return pd.DataFrame(list(read_rows(path, "country", "events", "tier")))
 
 
 def show(tables: Mapping[str, Any], *, as_json: bool, as_latex: bool = False) -> None:

@@ -241,7 +241,7 @@ class Row(TypedDict, total=False):
 
 
 def read_rows(
-    path: Path, *required: str, stage: Literal["judge", "answer"] = "judge"
+    path: Path, *required: str, stage: Literal["judge", "answer", "collect", "retrieve"] = "judge"
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of a JSONL file, or of the verdicts in a run folder, as they stand.
 
@@ -249,7 +249,8 @@ def read_rows(
         path: A file with one JSON object a line, or a run folder, whose `verdicts.jsonl` is read,
             or, while there is none, the journal `judge/*.jsonl`.
         required: Names of fields that every row must have.
-        stage: Whose records are read in a run folder; `answer` for the answers, judged or not.
+        stage: Whose records are read in a run folder; `answer` for the answers, judged or not, and
+            the builder's for what a release was made of.
 
     Raises:
         RecordError: The path does not exist or holds no rows; a line is no JSON object, lacks a

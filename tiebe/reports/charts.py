@@ -137,7 +137,7 @@ def make_charts(tables: Mapping[str, Table], models: list[str]) -> list[Chart]:
         Chart(
             "availability",
             ("availability",),
-            "Number of events that the pages of each country list, by fifth of the countries.",
+            "Number of events that the pages of each country list, by tier.",
             _availability(),
         )
     )
@@ -653,8 +653,11 @@ def _availability() -> Spec:
                 "field": "tier",
                 "type": "ordinal",
                 "scale": {"range": "ramp"},
-                "legend": {"title": "Fifth", "orient": "bottom"},
+                "sort": None,
+                "legend": {"title": "Events", "orient": "bottom"},
             },
-            "tooltip": _tips(("country", "Country", ""), ("events", "Events", ",d")),
+            "tooltip": _tips(
+                ("country", "Country", ""), ("events", "Events", ",d"), ("tier", "Tier", "")
+            ),
         },
     }

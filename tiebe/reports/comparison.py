@@ -174,6 +174,6 @@ def compare_releases(releases: Mapping[str, Rows]) -> Comparison:
     )
     counts.columns.name = None
     columns = ["first", "second", "region", "split", "change", "item"]
-    texts = ["question", "answer", "question_second", "answer_second"]
-    flips = data.loc[data["change"] != "unchanged", columns + texts].reset_index(drop=True)
+    columns += ["question", "answer", "question_second", "answer_second"]
+    flips = data.loc[data["change"] != "unchanged", columns].reset_index(drop=True)
     return Comparison({"changes": Table("changes", "What changed", counts)}, flips)

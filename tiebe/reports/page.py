@@ -9,6 +9,7 @@ import base64
 import gzip
 import hashlib
 import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -23,6 +24,7 @@ from markupsafe import Markup
 
 from tiebe.errors import RecordError
 from tiebe.models import find_model
+from tiebe.records import read_rows
 from tiebe.regions import LANGUAGES, REGIONS
 from tiebe.reports.charts import make_charts
 from tiebe.reports.tables import EVENTS, Inputs, Table, make_tables
@@ -96,33 +98,34 @@ def report(
     rows: Rows,
     out: str | Path,
     *,
-    questions: Rows | None = None,
+    release: str | Path | Rows | None = None,
     labels: Rows | None = None,
     survey: pd.DataFrame | None = None,
-    title: str = "TiEBe report",
 ) -> Path:
     """Writes a report on verdicts: `index.html`, and a CSV file of each table beside it.
 
     Args:
         rows: Verdict rows of one or more models, see `tiebe.scores.frame`.
         out: A folder, made if it is not there; files of an older report in it are overwritten.
-        questions: All rows of the release, for what the benchmark covers; None: those in `rows`.
+        release: For what the benchmark covers: a release (Hub repo id or folder), the run folder
+            that built one, or rows of questions. None: the questions in `rows`.
         labels: People's verdicts (`correct`) on some of the answers, for the judge's agreement.
-        survey: Columns country and events: how many events the pages of each country list.
-        title: Of the page.
+        survey: Columns country, events and tier, as `tiebe-build survey --json` prints them.
 
     Returns:
         The path of the page.
 
     Raises:
-        RecordError: The rows have no verdicts, or there are none.
-        TiebeError: The chart library is not installed.
+        RecordError: There are no rows, or they have no verdicts.
+        SettingsError: The release is none.
     """
+    questions, extraction = _release(release)
     inputs = Inputs(
         frame(rows),
-        None if questions is None else frame(questions, judged=False),
+        questions,
         None if labels is None else frame(labels),
         survey,
+        extraction,
     )
     if inputs.verdicts.empty:
         raise RecordError("there are no verdicts to report on")
@@ -132,11 +135,47 @@ def report(
     for table in tables.values():
         table.data.to_csv(folder / f"{table.name}.csv", index=False, float_format="%.6g")
     path = folder / "index.html"
-    path.write_text(_page(inputs, tables, title), encoding="utf-8")
+    path.write_text(_page(inputs, tables), encoding="utf-8")
     return path
 
 
-def _page(inputs: Inputs, tables: Mapping[str, Table], title: str) -> str:
+def _release(
+    release: str | Path | Rows | None,
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    """Returns the questions of a release, and what it was built from where a run tells."""
+    if release is None:
+        return None, None
+    from tiebe.load import load_tiebe
+
+    if not isinstance(release, str | Path):
+        return frame(release, judged=False), None
+    run = Path(release)
+    built = run / "release"
+    source = built if built.is_dir() else release
+    questions = frame(load_tiebe(language="both", source=source), judged=False)
+    return questions, _extraction(run) if (run / "collect").is_dir() else None
+
+
+def _extraction(run: Path) -> pd.DataFrame:
+    """Counts events, references and documents of a builder's run by region, from its journals."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in read_rows(run, stage="collect"):
+        if "references" in row:  # the others are pages
+            counts[row["region"]]["events"] += 1
+            counts[row["region"]]["references"] += len(row["references"])
+    if (run / "retrieve").is_dir():
+        for row in read_rows(run, stage="retrieve"):
+            counts[row["event"]["region"]]["extracted"] += 1
+    names = ("events", "references", "extracted")
+    return pd.DataFrame(
+        [
+            {"region": slug, **{name: count[name] for name in names}}
+            for slug, count in counts.items()
+        ]
+    )
+
+
+def _page(inputs: Inputs, tables: Mapping[str, Table]) -> str:
     """Returns the page."""
     data = inputs.verdicts
     models = _models(tables, data)
@@ -164,7 +203,7 @@ def _page(inputs: Inputs, tables: Mapping[str, Table], title: str) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.ChainableUndefined)
     template = environment.from_string(_asset("page.html.jinja"))
     return template.render(
-        title=title,
+        title=f"TiEBe: {_headline(data)}",
         css=Markup(_asset("page.css")),
         hashes=Markup(" ".join(_hash(code) for code in (library, script))),
         library=Markup(library),

@@ -45,7 +45,9 @@ class Inputs:
     labels: pd.DataFrame | None = None
     """People's verdicts on some of the answers."""
     survey: pd.DataFrame | None = None
-    """Columns country and events: how many events the pages of each country list."""
+    """Columns country, events and tier: how many events the pages of each country list."""
+    extraction: pd.DataFrame | None = None
+    """Columns region, events, references, extracted: what a release was built from."""
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
 
 
@@ -265,15 +267,23 @@ def _agreement(inputs: Inputs) -> pd.DataFrame:
 
 
 def _availability(inputs: Inputs) -> pd.DataFrame:
-    """The tiers of Figure 6: fifths of the countries by the number of events their pages list."""
     if inputs.survey is None:
         return pd.DataFrame()
-    missing = {"country", "events"} - set(inputs.survey.columns)
+    missing = [name for name in ("country", "events", "tier") if name not in inputs.survey]
     if missing:
-        raise RecordError(f"the survey has no column {' and '.join(sorted(missing))}")
-    table = inputs.survey.sort_values("events", ascending=False, kind="stable")
-    rank = np.arange(len(table)) * 5 // max(len(table), 1)
-    return table[["country", "events"]].assign(tier=rank + 1)
+        raise RecordError(f"the survey has no column {' and '.join(missing)}")
+    table = inputs.survey[["country", "events", "tier"]].astype({"events": int})
+    return table.sort_values("events", ascending=False, kind="stable")
+
+
+def _extraction(inputs: Inputs) -> pd.DataFrame:
+    """Table 5: from the events of the pages to the questions."""
+    if inputs.extraction is None:
+        return pd.DataFrame()
+    asked = _coverage(inputs)[["region", "english", "questions"]]
+    table = inputs.extraction.merge(asked, on="region", how="outer")
+    numbers = table.columns.drop("region")
+    return table.fillna(dict.fromkeys(numbers, 0)).astype(dict.fromkeys(numbers, int))
 
 
 _Recipe = tuple[str, tuple[str, ...], Callable[[Inputs], pd.DataFrame]]
@@ -331,10 +341,21 @@ TABLES: Mapping[str, _Recipe] = MappingProxyType(
         "coverage": ("Questions by region and period (Table 1)", ("region",), _coverage),
         "question_types": ("Types of questions (Figure 7)", ("question_type",), _question_types),
         "agreement": ("Judges and people (Table 2)", (), _agreement),
+        "extraction": ("From pages to questions (Table 5)", (), _extraction),
         "availability": ("Events listed by country (Figure 6)", (), _availability),
     }
 )
 """By name: the title, what rows must say, and how the table is made."""
+
+
+_FORMS = {
+    "p": "{:.3f}",
+    "value": "{:.3f}",
+    "kappa": "{:.3f}",
+    "hdi": "{:.3f}",
+    "mys": "{:.2f}",
+    "by": "{:+.4g}",
+}
 
 
 def _cells(data: pd.DataFrame) -> pd.DataFrame:
@@ -343,9 +364,7 @@ def _cells(data: pd.DataFrame) -> pd.DataFrame:
     for name in data.columns:
         column = data[name]
         if column.dtype.kind == "f":
-            form = {"p": "{:.3f}", "value": "{:.3f}", "kappa": "{:.3f}", "hdi": "{:.3f}"}.get(
-                str(name), "{:.2f}" if name == "mys" else "{:.1%}"
-            )
+            form = _FORMS.get(str(name), "{:.1%}")
             if "method" in data:  # correlations are no shares
                 form = "{:.3f}"
             shown[name] = ["–" if np.isnan(v) else form.format(v) for v in column]
