@@ -351,7 +351,7 @@ class Web:
             if wait is not None:
                 lane.free = max(lane.free, time.monotonic() + wait)
         if asked.tries:
-            raise Wait(asked.due - time.time(), owner=owner)
+            raise Wait(max(0.0, asked.due - time.time()), owner=owner)
         return asked
 
     def _known(self, url: str) -> _Exchange | None:
