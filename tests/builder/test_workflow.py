@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from releases import make
 
 from builder.publish import publish
 from builder.release import Edition, write_release
+from builder.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 REPO = "lab/TiEBe"
@@ -72,9 +72,9 @@ def test_run_toml_is_filled_in(steps: dict[str, dict[str, Any]], tmp_path: Path)
         "CONTACT": "https://forge.example/lab/TiEBe",
     }
     shell(steps["Write run.toml"]["run"], tmp_path, **values)
-    settings = tomllib.loads((tmp_path / "run/run.toml").read_text("utf-8"))
-    assert settings["release"] == {"version": "2025.04", "base": "v2025.03", "texts": "full"}
-    assert settings["pages"]["years"] == [2015, 2025]
-    assert settings["pages"]["contact"] == values["CONTACT"]
-    assert settings["budget"] == {"max_cost": 7.5}
+    settings = read_settings(tmp_path / "run/run.toml")
+    assert (settings.release.version, settings.release.base) == ("2025.04", "v2025.03")
+    assert tuple(settings.pages.years) == (2015, 2025)
+    assert settings.pages.contact == values["CONTACT"]
+    assert settings.budget.max_cost == 7.5
     assert "@" not in str(settings)
