@@ -24,6 +24,7 @@ from builder.records import Article, Drop, Event, Reference
 from builder.web import Fetched, Web, canonical_url
 from tiebe.engine import Outcome, Overrun, Stage, Wait, Workers
 from tiebe.errors import FetchError
+from tiebe.records import record_id
 from tiebe.regions import REGIONS
 
 __all__ = ["retrieve", "shifts", "stage", "statistics", "urls"]
@@ -45,6 +46,8 @@ TEXTS_KEPT = 256
 _REPLAY = re.compile(
     r"https?://(?:web\.)?archive\.org/web/(?P<time>\d{4,14})(?:[a-z]{2}_)?/(?P<url>.+)", re.I
 )
+
+_ATTEMPT = re.compile(r"(?:live|archive|wayback) \S+ \S+")
 
 Kind = Literal["live", "archive", "wayback"]
 
@@ -153,7 +156,7 @@ class Attempt:
     def __str__(self) -> str:
         step = "fetch" if self.fetched is None else "read"
         result = f"{step}:{self.reason}" if self.reason else "used"
-        return f"{self.copy.kind} {self.copy.url.replace(' ', '%20')} {result}"
+        return f"{self.copy.kind} {'%20'.join(self.copy.url.split())} {result}"
 
 
 class PdfError(Exception):
@@ -416,21 +419,30 @@ def shifts(
     Returns:
         The alarms by page title.
     """
-    read = Reader(workers)
-    articles = {article.event.id: article for article in outcome.records()}
-    off = {drop.record_id: drop for drop in outcome.drops() if drop.reason == OFF_EVENT}
+    dropped = {drop.record_id: drop for drop in outcome.drops()}
     pages: dict[str, list[Event]] = defaultdict(list)
     for event in events:
-        pages[event.page_id].append(event)
+        drop = dropped.get(event.id)
+        if drop is None or drop.reason == OFF_EVENT:
+            pages[event.page_id].append(event)
+    suspects = [
+        members
+        for members in pages.values()
+        if sum(event.id in dropped for event in members)
+        >= max(FEWEST_SHIFTED, extract.SHIFTED * len(members))
+    ]
+    if not suspects:
+        return {}
+    read = Reader(workers)
+    articles = outcome.index(Article)
     alarms = {}
-    for members in pages.values():
-        if sum(event.id in off for event in members) < FEWEST_SHIFTED:
-            continue
+    for members in suspects:
         citations = []
         for event in members:
-            if article := articles.get(event.id):
+            ids = (record_id(event.id, reference.url) for reference in event.references)
+            if article := next((articles[i] for i in ids if i in articles), None):
                 texts = article.title, article.published, article.text, article.url
-            elif seen := event.id in off and _seen(off[event.id], event, web, read):
+            elif seen := event.id in dropped and _seen(dropped[event.id], event, web, read):
                 texts = seen.title, seen.date, seen.text, event.references[0].url
             else:
                 continue
@@ -496,7 +508,7 @@ def statistics(
     for drop in drops:
         region = regions[drop.record_id]
         dropped["region", region][drop.reason] += 1
-        tried += [(region, attempt) for attempt in drop.detail.split("; ") if " " in attempt]
+        tried += [(region, a) for a in drop.detail.split("; ") if _ATTEMPT.fullmatch(a)]
     for region, attempt in tried:
         _, url, result = attempt.split(" ")
         step, _, reason = result.partition(":")

@@ -155,7 +155,9 @@ class Run:
         events = [e for e in self.collect.records() if isinstance(e, Event)]
         web = self._stack.enter_context(Web(self.settings.web))
         stage = retrieve.stage(web, self._workers, self.settings.release.cutoff)
-        return self._run(stage, events, self.settings.web.workers)
+        outcome = self._run(stage, events, self.settings.web.workers)
+        retrieve.shifts(events, outcome, web, self._workers)
+        return outcome
 
     @cached_property
     def generate(self) -> Outcome:
@@ -246,6 +248,11 @@ class Run:
             "tokens": budget.tokens,
             "cost": round(budget.cost, 6),
         }
+        if "retrieve" in self.outcomes:
+            events = (e for e in self.collect.records() if isinstance(e, Event))
+            articles = self.outcomes["retrieve"]
+            rows = retrieve.statistics(events, articles.records(), articles.drops())
+            manifest["articles"] = rows
         path = self.folder / "manifest.json"
         part = path.with_suffix(".part")
         part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -383,11 +383,14 @@ def test_each_event_ends_as_one_article_or_one_drop_and_is_counted(site, workers
     results = retrieved(site, workers, *events)
     articles = [r for r in results if isinstance(r, Article)]
     drops = [r for r in results if isinstance(r, Drop)]
+    failed = event("https://herald.example/x", start="2021-03-18")
+    events.append(failed)
+    drops.append(Drop("retrieve", failed.id, "failed", "OSError: no more room; ask the operator"))
     rows = {row["name"]: row for row in statistics(events, articles, drops)}
     assert rows["New_Zealand"] == {
         "by": "region",
         "name": "New_Zealand",
-        "events": 4,
+        "events": 5,
         "tried": 5,
         "fetched": 3,
         "extracted": 2,
@@ -395,7 +398,7 @@ def test_each_event_ends_as_one_article_or_one_drop_and_is_counted(site, workers
         "live": 1,
         "archive": 0,
         "wayback": 1,
-        "dropped": {"bot_wall": 1, "no_reference": 1},
+        "dropped": {"bot_wall": 1, "no_reference": 1, "failed": 1},
     }
     assert rows["gazette.example"]["dropped"] == {"not_found": 1}
     assert rows["web.archive.org"]["kept"] == rows["herald.example"]["kept"] == 1

@@ -545,7 +545,7 @@ def test_a_host_is_asked_by_one_at_a_time_and_after_its_delay(site):
     for url in urls:
         site[url] = Answer(PAGE, delay=0.02)
     start = time.monotonic()
-    with Web(quick(site, delay=0.2)) as web:
+    with Web(quick(site, delay=0.3)) as web:
         threads = [
             threading.Thread(target=web.get, args=(url,), kwargs={"block": True}) for url in urls
         ]
@@ -553,11 +553,11 @@ def test_a_host_is_asked_by_one_at_a_time_and_after_its_delay(site):
             thread.start()
         for thread in threads:
             thread.join()
-    assert time.monotonic() - start < 2.0  # three hosts side by side, not 12 * 0.2 s
+    assert time.monotonic() - start < 3.0  # three hosts side by side, not 12 * 0.3 s
     for h in range(3):
         times = site.times(f"news{h}.example")
         assert len(times) == 4
-        assert min(b - a for a, b in zip(times, times[1:], strict=False)) > 0.18
+        assert min(b - a for a, b in zip(times, times[1:], strict=False)) > 0.28
 
 
 def test_a_stage_is_told_to_wait_and_finds_what_it_has_in_the_cache(site):
