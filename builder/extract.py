@@ -139,7 +139,7 @@ def article(html: str, url: str = "", *, workers: Workers, language: str | None 
             failed[name] = error.reason
         except Exception as error:  # strangers' markup makes these libraries raise anything
             failed[name] = type(error).__name__
-        log.info("%s failed on %s: %s", name, url or "a page", failed[name])
+        log.debug("%s failed on %s: %s", name, url or "a page", failed[name])
         return Reading("")
 
     resiliparse = read("resiliparse")
@@ -147,21 +147,23 @@ def article(html: str, url: str = "", *, workers: Workers, language: str | None 
     newspaper = read("newspaper", language_of(resiliparse.text) or language)
     readings = {"newspaper": newspaper, "trafilatura": trafilatura, "resiliparse": resiliparse}
     texts = {name: _tidy(reading.text) for name, reading in readings.items()}
-    title = _tidy(trafilatura.title or newspaper.title).replace("\n", " ")
+    titles = [_tidy(reading.title).replace("\n", " ") for reading in (trafilatura, newspaper)]
     winner, agreement = _medoid(texts)
     text = texts[winner]
-    reasons = faults(text, title=title, url=url)
-    if _linked(text, trafilatura.links) > MAX_LINKED and "index_page" not in reasons:
-        reasons += ("index_page",)
-    if _word_count(text) < MIN_WORDS:
+    found = {reason for title in titles for reason in faults(text, title=title, url=url)}
+    if _linked(text, trafilatura.links) > MAX_LINKED:
+        found.add("index_page")
+    if "too_short" in found:  # what is left out may tell why
         page = _tidy(read("page").text)
-        seen = set(reasons).union(faults(page, title=title, url=url)) - {"too_short"}
+        found.update(faults(page, url=url))
+        if _linked(page, trafilatura.links) > MAX_LINKED:
+            found.add("index_page")
         if not text:
             winner, text = "page", page
-        reasons = tuple(r for r in REASONS if r in seen or (r == "too_short" and r in reasons))
+    reasons = tuple(reason for reason in REASONS if reason in found)
     return Text(
         text,
-        title,
+        titles[0] or titles[1],
         newspaper.date or trafilatura.date,
         article=not reasons,
         reasons=reasons,
@@ -193,31 +195,38 @@ def from_file(file: Path, url: str = "", *, workers: Workers, language: str | No
 
 
 def _newspaper(html: str, url: str | None, language: str | None) -> Reading:
-    """By newspaper4k; its stop words are those of a language, at first the one the page names."""
+    """By newspaper4k, which finds text by the stop words of a language.
+
+    At first that which the page names, then the one given; read as English, a page of another
+    language still tells its title and date.
+    """
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the language extras, which are not needed
+        warnings.simplefilter("ignore")  # of language extras that are not needed, of time zones
         from newspaper import Article
 
-    best, error = None, None
-    for code in dict.fromkeys((None, language, "en")):
-        options = {} if code is None else {"language": code}
-        page = Article(url or "http://localhost/", fetch_images=False, **options)
-        try:
-            page.download(input_html=html)
-            page.parse()
-        except Exception as e:  # ImportError for some languages, ValueError for odd characters …
-            error = error or e
-            continue
-        best = page
-        if page.text:
-            break
-    if best is None:
-        assert error is not None
-        raise error
-    published = best.publish_date.strftime("%Y-%m-%d") if best.publish_date else None
-    return Reading(best.text, best.title or "", published)
+        pages, errors = [], []
+        for code in dict.fromkeys((None, language, "en")):
+            options = {} if code is None else {"language": code}
+            page = Article(url or "http://localhost/", fetch_images=False, **options)
+            try:
+                page.download(input_html=html)
+                page.parse()
+            except Exception as error:  # ImportError for Korean, ValueError for odd characters …
+                errors.append(error)
+                continue
+            pages.append(page)
+            if page.text and code in (None, language):
+                return _reading(page, page.text)
+    if not pages:
+        raise errors[0]
+    return _reading(pages[0], "")
+
+
+def _reading(page: Any, text: str) -> Reading:
+    published = page.publish_date.strftime("%Y-%m-%d") if page.publish_date else None
+    return Reading(text, page.title or "", published)
 
 
 def _trafilatura(html: str, url: str | None) -> Reading:
@@ -383,6 +392,7 @@ _ENDS = ".!?\u3002\uff01\uff1f\u0964\u1362\u061f\u06d4\u2026"
 _SENTENCE = re.compile(f"[^{_ENDS}]+[{_ENDS}]+")
 _WORD = re.compile(r"[^\W_]\S*")  # once in each token that has a letter or digit
 _LETTERED = re.compile(r"[^\W\d_]\S*")
+_WIDE_PUNCTUATION = re.compile("[\u3000-\u303f\uff01-\uff0f\uff1a-\uff20]")
 _SYMBOL = re.compile("[#\ufffd\ue000-\uf8ff\u2500-\u259f]|\\.\\.\\.|\u2026")
 
 
@@ -444,7 +454,7 @@ def _is_text(text: str) -> bool:
     amounts and dates are news; each sign of a script without spaces is a token. There are at most
     .1 symbols a token.
     """
-    spaced = _SIGN.sub(r" \g<0> ", text)
+    spaced = _SIGN.sub(r" \g<0> ", _WIDE_PUNCTUATION.sub(" ", text))
     tokens, letters = len(spaced.split()), len(_LETTERED.findall(spaced))
     numbers = len(_WORD.findall(spaced)) - letters
     symbols = len(_SYMBOL.findall(text))
@@ -549,9 +559,10 @@ def _terms(event: str) -> tuple[tuple[str, str], ...]:
     terms: dict[str, str] = {}
     for match in _NAME.finditer(event):
         for part in re.split(r"['\u2019-]", match[0]):
-            term = anyascii(part).lower().replace(".", "") if part[:1].isalpha() else part
-            if part[:1].isdigit():
-                number = _number(_DIGITS.findall(part)[0])
+            folded = anyascii(part).lower()
+            term = folded.replace(".", "")
+            if folded[:1].isdigit():
+                number = _number(_DIGITS.findall(folded)[0])
                 terms.setdefault(number, _number_kind(number))
             elif term.isalpha() and term not in _stop_words() and len(term) > 1:
                 if part[0].isupper() or len(term) > 3:
