@@ -96,12 +96,12 @@ def test_an_unreachable_server_ends_a_run_with_its_address(monkeypatch: pytest.M
     def stage(item: Item) -> list[Any]:
         return [Drop("ask", item.id, model.ask(HELLO).text)]
 
-    monkeypatch.setattr("tiebe.llm._Server.__call__", _impatient)
+    monkeypatch.setattr("tiebe.llm.Server.__call__", _impatient)
     with pytest.raises(ModelError, match=r"no answer from http://127.0.0.1:9/v1"):
         run_stage(Stage("ask", 1, stage, ()), [Item(1)], Journal(None), progress=False)
 
 
-def _impatient(self: Any, body: Any, ask: Any = open_model.__globals__["_Server"].__call__) -> Any:
+def _impatient(self: Any, body: Any, ask: Any = open_model.__globals__["Server"].__call__) -> Any:
     """The real call, with its half second of patience taken out."""
     try:
         return ask(self, body)

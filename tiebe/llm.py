@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tiebe.engine import Wait, meter
 from tiebe.errors import ModelError, RecordError, SettingsError, nearest
@@ -287,12 +287,12 @@ def open_model(
     if model.startswith("replay:"):
         return Model(model, _Replay(Path(model.removeprefix("replay:"))), **options)
     if model == "local" and base_url is None:
-        return Model(model, _Server("local", _local_server(), "", timeout, completion), **options)
+        return Model(model, Server("local", _local_server(), "", timeout, completion), **options)
     name = model
     if base_url is None:
         name, base_url, provider_key = _resolve(model)
         key = provider_key if key is None else key
-    server = _Server(name, base_url, _read_key(key, model), timeout, completion)
+    server = Server(name, base_url, _read_key(key, model), timeout, completion)
     return Model(model, server, **options)
 
 
@@ -329,7 +329,7 @@ def _read_key(variable: str | None, model: str) -> str:
     return value
 
 
-class _Server:
+class Server:
     """An OpenAI-compatible server; learns what it does not take."""
 
     def __init__(
@@ -345,15 +345,18 @@ class _Server:
         self._lock = threading.Lock()
         self._refused: set[str] = set()
 
+    @property
+    def path(self) -> str:
+        """Where requests go, after the base URL."""
+        return "/completions" if self.completion else "/chat/completions"
+
     def client(self) -> "httpx2.Client":
         """The client, made at its first use; it keeps a connection per request in flight."""
         with self._lock:
             if self._client is None:
                 import httpx2
 
-                headers = {"content-type": "application/json"}
-                if self.key:
-                    headers["authorization"] = f"Bearer {self.key}"
+                headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
                 limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
                 self._client = httpx2.Client(
                     headers=headers, timeout=self.timeout, limits=limits, follow_redirects=True
@@ -363,40 +366,71 @@ class _Server:
 
     def __call__(self, body: Mapping[str, Any]) -> Reply:
         for _ in range(4):
-            sent = self._adapt(body)
-            response, content = self._post(sent)
+            sent = self.adapt(body)
+            response, content = self.request("POST", self.path, json_body=sent)
             if response.status_code == 200:
-                return self._read(content)
-            error = _error(content)
-            if response.status_code in (400, 422) and self._learn(sent, error):
+                return self.read(content)
+            error = error_of(content)
+            if response.status_code in (400, 422) and self.learn(sent, error):
                 continue
-            raise self._status(response, error)
+            raise self.status(response, error)
         raise ModelError(f"{self.name}: the server refused every form of request", model=self.name)
 
-    def _post(self, body: Mapping[str, Any]) -> tuple["httpx2.Response", bytes]:
-        """Sends a request; the answer may take neither more time nor more room than is sane."""
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json_body: Any = None,
+        upload: Path | None = None,
+        into: BinaryIO | None = None,
+    ) -> tuple["httpx2.Response", bytes]:
+        """Sends a request; the answer may take neither more time nor more room than is sane.
+
+        Args:
+            method: GET or POST.
+            path: After the base URL.
+            json_body: What to send, or None.
+            upload: A file to send, as the Batch API wants it, or None.
+            into: Where a long answer is written; None returns it.
+
+        Raises:
+            Wait: There is no answer for now.
+            ModelError: There is too much of it.
+        """
         import httpx2
 
-        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        path = "/completions" if self.completion else "/chat/completions"
-        url = self.base_url.rstrip("/") + path
-        deadline, read = time.monotonic() + self.timeout, bytearray()
-        try:
-            with self.client().stream("POST", url, content=content) as response:
-                for chunk in response.iter_bytes():
-                    read += chunk
-                    if len(read) > _MAX_ANSWER:
-                        what = f"{self.name}: {self.base_url} sent more than {_MAX_ANSWER >> 20} MB"
-                        raise ModelError(what, model=self.name)
-                    if time.monotonic() > deadline:
-                        raise httpx2.ReadTimeout(f"no end after {self.timeout:g} s")
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            why = str(error) or type(error).__name__
-            what = f"{self.name}: no answer from {self.base_url}: {why}"
-            raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
+        more: dict[str, Any] = {}
+        with contextlib.ExitStack() as files:
+            if json_body is not None:
+                content = json.dumps(json_body, ensure_ascii=False).encode("utf-8", "replace")
+                more = {"content": content, "headers": {"content-type": "application/json"}}
+            elif upload is not None:
+                file = files.enter_context(upload.open("rb"))
+                more = {"files": {"file": (upload.name, file)}, "data": {"purpose": "batch"}}
+            deadline, size, read = time.monotonic() + self.timeout, 0, bytearray()
+            url = self.base_url.rstrip("/") + path
+            try:
+                with self.client().stream(method, url, **more) as response:
+                    for chunk in response.iter_bytes():
+                        size += len(chunk)
+                        if into is not None and response.status_code == 200:
+                            into.write(chunk)
+                            continue
+                        read += chunk
+                        if size > _MAX_ANSWER:
+                            limit = f"{_MAX_ANSWER >> 20} MB"
+                            what = f"{self.name}: {self.base_url} sent more than {limit}"
+                            raise ModelError(what, model=self.name)
+                        if time.monotonic() > deadline:
+                            raise httpx2.ReadTimeout(f"no end after {self.timeout:g} s")
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                why = str(error) or type(error).__name__
+                what = f"{self.name}: no answer from {self.base_url}: {why}"
+                raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
         return response, bytes(read)
 
-    def _adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body without what this server has refused; reasoning models take other names."""
         sent = {**body, "model": self.name}
         if "response_format" in self._refused:
@@ -410,7 +444,7 @@ class _Server:
             sent["prompt"] = "\n\n".join(m["content"] for m in sent.pop("messages"))
         return sent
 
-    def _learn(self, sent: Mapping[str, Any], error: Mapping[str, str]) -> bool:
+    def learn(self, sent: Mapping[str, Any], error: Mapping[str, str]) -> bool:
         """Whether the refusal names a parameter that can be left out."""
         said = f"{error['param']} {error['message']}".casefold()
         words = {
@@ -426,7 +460,7 @@ class _Server:
         self._refused |= new
         return bool(new)
 
-    def _status(self, response: "httpx2.Response", error: Mapping[str, str]) -> Exception:
+    def status(self, response: "httpx2.Response", error: Mapping[str, str]) -> Exception:
         """What a failing status means: wait, or give up for good."""
         status, said = response.status_code, self._say(response.status_code, error["message"])
         if status == 429 and not (error["code"] in _QUOTA or error["type"] in _QUOTA):
@@ -450,7 +484,7 @@ class _Server:
             said = said.replace(self.key, "…")
         return f"{self.name}: {status} from {self.base_url}: {said}"
 
-    def _read(self, content: bytes) -> Reply:
+    def read(self, content: bytes) -> Reply:
         """The reply in a response; one that holds none is asked for again."""
         try:
             body = json.loads(content)
@@ -472,7 +506,7 @@ class _Server:
         return Reply(visible(raw), raw, str(finish), served, {"calls": 1, **counts})
 
 
-def _error(content: bytes) -> dict[str, str]:
+def error_of(content: bytes) -> dict[str, str]:
     """Message, type, code and parameter of a server's error, whatever form it has."""
     try:
         body = json.loads(content)
