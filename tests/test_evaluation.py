@@ -2,17 +2,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import batch_server
 import llm_server
 import pytest
 from click.testing import CliRunner
 from releases import make
 
 from builder.release import Edition, write_release
+from tiebe.batches import Pace
 from tiebe.cli import main
 from tiebe.errors import RecordError, SettingsError
-from tiebe.evaluation import evaluate
+from tiebe.evaluation import evaluate, plan
 from tiebe.judges import Judge
-from tiebe.llm import open_model
+from tiebe.llm import Budget, open_model
 from tiebe.records import read_rows
 from tiebe.scores import score
 
@@ -162,3 +164,60 @@ def test_a_release_is_evaluated_by_one_command(tmp_path: Path) -> None:
     }
     assert sum(row["refusal"] for row in rows) == 4
     assert "english" in result.stdout and str(run) in result.stderr
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_a_plan_tells_what_is_left_and_asks_nothing(tmp_path: Path, folder: bool) -> None:
+    prices = {"c": (1.0, 2.0), "j": (1.0, 2.0)}
+    with llm_server.running() as server:
+        model = open_model("c", base_url=server.base_url)
+        judge = Judge(open_model("j", base_url=server.base_url), "event-1", progress=False)
+        more: dict[str, Any] = {"judge": judge, "run": tmp_path / "run" if folder else None}
+
+        def told(budget: Budget | None = None) -> Any:
+            return plan(model, questions=QUESTIONS, budget=budget, **more)
+
+        first = told(Budget(prices=prices))
+        assert (first.questions, first.answers, first.verdicts) == (12, 12, 12)
+        assert first.usage["c"]["calls"] == first.usage["j"]["calls"] == 12
+        assert first.usage["j"]["prompt_tokens"] > 12 * 800 and 0 < (first.cost or 0) < 0.1
+        assert told().cost is None and server.stats()["requests"] == 0
+        evaluate(model, questions=QUESTIONS[:10], **more)
+        asked = server.stats()["requests"]
+        left = told()
+        assert (left.answers, left.verdicts) == (2, 2) and server.stats()["requests"] == asked
+        evaluate(model, questions=QUESTIONS, **more)
+        assert str(told()) == "12 questions: 0 to be asked, 0 answers to be judged"
+
+
+def test_the_verb_tells_first_and_then_asks_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiebe.batches.PACE", Pace(quiet=0.2, poll=0.2))
+    write_release(tmp_path / "r", *make(4), Edition("2025.04"))
+    with batch_server.running() as server:
+        args = ["evaluate", str(tmp_path / "run"), "--model", "m", "--base-url", server.base_url]
+        args += ["--source", str(tmp_path / "r"), "--judge", "m", "--price", "1", "2", "--batch"]
+        args += ["--judge-base-url", server.base_url, "--judge-price", "1", "2"]
+        told = CliRunner().invoke(main, [*args, "--dry-run"])
+        assert told.exit_code == 0, told.output
+        assert "12 questions: 12 to be asked" in told.stdout and "cost: $0.0" in told.stdout
+        assert not server.batches
+        done = CliRunner().invoke(main, args)
+        assert done.exit_code == 0, done.output
+        assert len(server.batches) >= 2 and sum(server.paid.values()) == 24
+    assert "answers: 12 calls, 1,440 tokens, $0.00" in done.stderr
+    assert len(list(read_rows(tmp_path / "run", "correct"))) == 12
+
+
+def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"question": "Who?", "answer": "Ann"}\n')
+    url = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    for more, says in (
+        (["--max-cost", "1"], "--max-cost needs --price IN OUT"),
+        (["--extra-body", "{"], "is no JSON"),
+        (["--extra-body", "[1]"], "is no JSON object"),
+    ):
+        result = CliRunner().invoke(main, ["answer", str(rows), *url, *more])
+        assert result.exit_code == 1 and says in result.stderr, result.output

@@ -308,12 +308,12 @@ def test_a_killed_run_asks_nothing_again_that_was_answered(tmp_path: Path) -> No
 def test_a_budget_stops_the_judge_and_keeps_what_it_decided() -> None:
     rows = [{"question": f"Who {n}?", "answer": "x", "model_answer": "x"} for n in range(50)]
     with llm_server.running() as server:
-        budget = Budget(max_cost=0.006, prices={"stub": (1.0, 1.0)})
+        budget = Budget(max_cost=0.005, prices={"stub": (1.0, 1.0)})
         model = open_model("stub", base_url=server.base_url, budget=budget, max_tokens=100)
         with pytest.raises(ModelError, match="budget is used up"):
             Judge(model, progress=False)(rows)
         asked = server.stats()["requests"]
-        assert 0 < asked < 50 and budget.cost <= 0.006
+        assert 0 < asked < 50 and budget.cost <= 0.005
         budget.max_cost = 1.0
         Judge(model, progress=False)(rows)
         assert server.stats()["requests"] == 50

@@ -12,19 +12,23 @@ from typing import Any
 from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError
 from tiebe.journal import Journal
-from tiebe.llm import Ask, Model, open_model
+from tiebe.llm import Ask, Messages, Model, open_model
 from tiebe.prompts import Prompt, load_prompt
 from tiebe.records import Answer, Drop, dicts, from_row, read_rows, record_id, to_row
 from tiebe.regions import REGIONS
 from tiebe.resources import home
 
 __all__ = [
+    "BASE",
     "Item",
     "answer",
     "answer_stage",
     "flat",
     "forms",
     "items",
+    "kept_answers",
+    "messages_of",
+    "prompted",
     "read_answers",
     "without_label",
 ]
@@ -123,10 +127,7 @@ def answer_stage(model: Model, form: Callable[[str], Prompt]) -> Stage:
     """Returns the stage that asks `model`: an `Item` to its `Answer`; `form` as of `forms`."""
 
     def run(item: Item) -> Iterator[Answer]:
-        words = form(item.language)
-        region = REGIONS[item.region].phrase if item.region in REGIONS else item.region
-        place = region.replace("_", " ") or "the world"
-        messages = words.render(question=item.question, region=place)
+        words, messages = form(item.language), messages_of(item, form)
         reply = model.ask(messages)
         usage = Counter(reply.usage)
         if reply.finish == "length" and not model.completion:
@@ -152,7 +153,7 @@ def answer_stage(model: Model, form: Callable[[str], Prompt]) -> Stage:
             usage=dict(usage),
         )
 
-    return Stage("answer", 1, run, (Answer,), params=model.params, paid=True)
+    return Stage("answer", 1, run, (Answer,), params=model.params, paid=True, cost=model.cost)
 
 
 def answer(
@@ -184,18 +185,34 @@ def answer(
     """
     opened = model if isinstance(model, Model) else open_model(model)
     form = forms(prompt or (BASE if opened.completion else None))
-    asked = [replace(item, prompt_sha=form(item.language).sha256) for item in items(rows)]
+    asked = [prompted(item, form) for item in items(rows)]
     stage = answer_stage(opened, form)
     with contextlib.ExitStack() as stack:
         if journal is None:
-            folder = home() / "answers" if opened.lasting else None
-            journal = stack.enter_context(Journal(folder, fsync=True))
+            journal = stack.enter_context(kept_answers(opened))
         outcome = run_stage(stage, asked, journal, workers=concurrency)
         made = [(item, outcome.one(item)) for item in asked]
     return [
         _failed(item, opened, form(item.language), got.detail) if isinstance(got, Drop) else got
         for item, got in made
     ]
+
+
+def prompted(item: Item, form: Callable[[str], Prompt]) -> Item:
+    """Returns the item with the sha256 of the prompt that it is asked in."""
+    return replace(item, prompt_sha=form(item.language).sha256)
+
+
+def kept_answers(model: Model) -> Journal:
+    """Returns the answers of this user outside a run; in memory where they are not kept."""
+    return Journal(home() / "answers" if model.lasting else None, fsync=True)
+
+
+def messages_of(item: Item, form: Callable[[str], Prompt]) -> Messages:
+    """Returns how an item is put to a model."""
+    region = REGIONS[item.region].phrase if item.region in REGIONS else item.region
+    place = region.replace("_", " ") or "the world"
+    return form(item.language).render(question=item.question, region=place)
 
 
 def flat(answer: Answer) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tiebe.journal import Journal
 from tiebe.llm import Budget, Model, Server, count_tokens, error_of
 from tiebe.records import canonical, to_row
 
-__all__ = ["Pace", "batched"]
+__all__ = ["PACE", "Pace", "batched"]
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,10 @@ class Pace:
     """How often a request is sent, before its record fails."""
 
 
+PACE = Pace()
+"""What suits a provider that takes hours."""
+
+
 def batched(model: Model, folder: Path, pace: Pace | None = None) -> Model:
     """Returns the model as one that is asked in files.
 
@@ -67,7 +71,7 @@ def batched(model: Model, folder: Path, pace: Pace | None = None) -> Model:
     batches = _here.get(place)
     if batches is None:
         batches = _here[place] = _Batches(place)
-    batches.serve(model, model.send, pace or Pace())
+    batches.serve(model, model.send, pace or PACE)
     # What a question may cost is held back until its reply is there, and not while it is written.
     return replace(model, send=batches, replies=batches.replies, budget=None)
 

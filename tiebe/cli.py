@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -306,8 +307,15 @@ server_options = options(
     click.option("--base-url", metavar="URL", help="An OpenAI-compatible server."),
     click.option("--key", metavar="VARIABLE", help="Environment variable with the server's key."),
     click.option("--max-tokens", default=1024, show_default=True, help="Limit of each reply."),
+    click.option("--extra-body", metavar="JSON", help="Sent along, as what turns thinking off."),
     priced("--price"),
     click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop before it is passed."),
+    click.option(
+        "--batch", is_flag=True, help="Ask in files: within a day, mostly at half the price."
+    ),
+)
+completion = click.option(
+    "--completion", is_flag=True, help="A base model, which goes on with a text."
 )
 model_option = click.option(
     "--model", metavar="NAME", help="provider:name, a model of the paper, local, replay:FILE."
@@ -332,41 +340,68 @@ concurrency = click.option(
 )
 
 
-def opened(given: dict[str, Any], budget: Any = None, *, prefix: str = "") -> Any:
+def opened(
+    given: dict[str, Any], budget: Any, role: str, *, prefix: str = "", run: Path | None = None
+) -> Any:
     """Takes the options of a model, each after `prefix`, and returns the model.
 
     Args:
         given: A command's options; those of the model are taken out.
-        budget: What may be spent, when it is shared with another model.
+        budget: What may be spent; gets the model's price.
+        role: `answer` or `judge`: questions in files lie in a folder for each.
         prefix: As in `judge_price`.
+        run: The run folder, if there is one.
     """
+    from tiebe.batches import batched
     from tiebe.errors import SettingsError
-    from tiebe.llm import Budget, open_model
+    from tiebe.llm import open_model
+    from tiebe.records import record_id
+    from tiebe.resources import home
 
     name = given.pop(f"{prefix}model")
     price = given.pop(f"{prefix}price")
     options = {key: given.pop(f"{prefix}{key}") for key in ("base_url", "key", "max_tokens")}
-    max_cost = given.pop("max_cost", None)
+    options["extra_body"] = as_object(given.pop(f"{prefix}extra_body"))
+    options["completion"] = given.pop(f"{prefix}completion", False)
     if not name:
         raise SettingsError("no model is named: give --model provider:name, local or replay:FILE")
-    budget = budget or Budget()
-    model = open_model(name, budget=budget, **options)
-    budget.max_cost = max_cost or budget.max_cost
     if price:
-        budget.prices = {**budget.prices, model.name: price}
+        half = 0.5 if given.get("batch") else 1.0
+        budget.prices = {**budget.prices, name: (price[0] * half, price[1] * half)}
     elif budget.max_cost:
-        raise SettingsError("--max-cost needs --price IN OUT, in dollars per million tokens")
+        raise SettingsError(
+            f"--max-cost needs --{prefix.replace('_', '-')}price IN OUT, in dollars per million "
+            "tokens"
+        )
+    model = open_model(name, budget=budget, **options)
+    if given.get("batch"):
+        folder = record_id(name, options["base_url"])
+        model = batched(model, (run or home()) / "batches" / role / folder)
     return model
 
 
-def spent(model: Any, usage: Mapping[str, int]) -> str:
+def as_object(text: str | None) -> dict[str, Any]:
+    """Returns the JSON object in an option, empty where there is none."""
+    import json
+
+    from tiebe.errors import SettingsError
+
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise SettingsError(f"--extra-body {text!r} is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise SettingsError(f"--extra-body {text!r} is no JSON object")
+    return value
+
+
+def spent(budget: Any, model: str | None, usage: Mapping[str, int]) -> str:
     """Returns what a usage came to, in words."""
     if not usage:
         return "nothing paid"
     tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-    priced = model.budget is not None and model.name in model.budget.prices
-    cost = f", ${model.budget.price(model.name, usage):.2f}" if priced else ""
-    return f"{usage['calls']:,} calls, {tokens:,} tokens{cost}"
+    cost = f", ${budget.price(model, usage):.2f}" if model in budget.prices else ""
+    return f"{usage.get('calls', 0):,} calls, {tokens:,} tokens{cost}"
 
 
 def selected(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -406,6 +441,7 @@ out = click.option("--out", type=click.Path(path_type=Path), help="A JSONL file;
 @click.argument("rows", required=False, type=click.Path(path_type=Path))
 @model_option
 @server_options
+@completion
 @click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
 @question_options
 @concurrency
@@ -422,10 +458,11 @@ def answer_(
     Answers are kept: a call that was stopped goes on where it was.
     """
     from tiebe.answers import answer, flat
+    from tiebe.llm import Budget
     from tiebe.load import load_tiebe
     from tiebe.records import read_rows
 
-    model = opened(given)
+    model = opened(given, Budget(max_cost=given.pop("max_cost") or 0.0), "answer")
     if rows is None:
         questions: Any = load_tiebe(**selected(given))
     else:
@@ -448,15 +485,16 @@ judge_options = options(
 )
 
 
-def judge_of(given: dict[str, Any], **options: Any) -> Any:
+def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     """Takes the `judge_options` and returns the judge."""
     from tiebe.judges import OFFLINE, Judge
 
+    budget.max_cost = given.pop("max_cost") or 0.0
     given["model"] = given["model"] or os.environ.get("TIEBE_JUDGE") or None
     chosen = given["model"] not in (None, OFFLINE)
     names = ("prompt", "prompt_language", "concurrency")
     options |= {name: given.pop(name) for name in names}
-    return Judge(opened(given) if chosen else given["model"], **options)
+    return Judge(opened(given, budget, "judge") if chosen else given["model"], **options)
 
 
 @main.command("judge")
@@ -492,6 +530,7 @@ def judge_(
     from tiebe.answers import read_answers
     from tiebe.errors import SettingsError
     from tiebe.judges import verdict_fields
+    from tiebe.llm import Budget
 
     if annotate:
         answers = list(read_answers(rows, "question", "answer", "model_answer"))
@@ -500,12 +539,15 @@ def judge_(
     if any("=" not in pair for pair in column):
         raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
     columns = dict(pair.split("=", 1) for pair in column)
-    judge = judge_of(given, columns=columns, unanswerable=unanswerable)
+    budget = Budget()
+    judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable)
     given_rows = list(read_answers(rows))
     verdicts = judge(given_rows)
     unscored = sum(verdict.correct is None for verdict in verdicts)
     if unscored:
         click.echo(f"{unscored} of {len(verdicts)} are unscored: see their reasoning", err=True)
+    usage = sum((Counter(verdict.usage) for verdict in verdicts), Counter[str]())
+    click.echo(f"judged by {judge.name}: {spent(budget, judge.name, usage)}", err=True)
     write_rows(
         ({**row, **verdict_fields(v)} for row, v in zip(given_rows, verdicts, strict=True)), out
     )
@@ -532,41 +574,62 @@ def label(rows: list[dict[str, Any]], n: int, out: Path) -> None:
 def exam_(as_json: bool, **given: Any) -> None:
     """Examines a judge: 416 answers in 13 languages, right or wrong by construction."""
     from tiebe.exam import examine
+    from tiebe.llm import Budget
 
-    judge = judge_of(given)
+    budget = Budget()
+    judge = judge_of(given, budget)
     result = examine(judge)
     show({"": result.table}, as_json=as_json)
     click.echo(result.citation, err=True)
     speed = f"{result.fresh} judged in {result.seconds:.0f} s"
     if result.fresh:
         speed += f" ({result.fresh / max(result.seconds, 1e-9):.1f} per second)"
-    click.echo(f"{speed}; {spent(judge.asked, result.usage)}", err=True)
+    click.echo(f"{speed}; {spent(budget, judge.name, result.usage)}", err=True)
 
 
 @main.command("evaluate")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
 @model_option
 @server_options
+@completion
 @click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
 @click.option("--judge", "judge_model", metavar="NAME", help="offline (no key), or as --model.")
 @click.option("--judge-base-url", metavar="URL", help="The judge's server.")
 @click.option("--judge-key", metavar="VARIABLE", help="Environment variable with its key.")
 @click.option("--judge-max-tokens", default=1024, show_default=True, help="Limit of its replies.")
+@click.option("--judge-extra-body", metavar="JSON", help="Sent along to it.")
 @priced("--judge-price")
 @click.option("--judge-prompt", metavar="VERSION|FILE", help="event-1 by default.")
 @question_options
-def evaluate_(run: Path | None, prompt: str | None, judge_prompt: str | None, **given: Any) -> None:
+@concurrency
+@click.option("--dry-run", is_flag=True, help="Only tell what it would ask and cost.")
+def evaluate_(
+    run: Path | None,
+    prompt: str | None,
+    judge_prompt: str | None,
+    concurrency: int,
+    dry_run: bool,
+    **given: Any,
+) -> None:
     """Asks a model, judges its answers and scores them: into the folder RUN, resumable."""
-    from tiebe.evaluation import PROMPT, evaluate
+    from tiebe.evaluation import PROMPT, evaluate, plan
     from tiebe.judges import OFFLINE, Judge
+    from tiebe.llm import Budget
 
-    model = opened(given)
+    budget = Budget(max_cost=given.pop("max_cost") or 0.0)
+    model = opened(given, budget, "answer", run=run)
     by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or None
     if by not in (None, OFFLINE):
-        by = opened({**given, "judge_model": by}, model.budget, prefix="judge_")
-    judge = Judge(by, judge_prompt or PROMPT)
-    result = evaluate(model, judge=judge, prompt=prompt, run=run, **selected(given))
+        by = opened({**given, "judge_model": by}, budget, "judge", prefix="judge_", run=run)
+    judge = Judge(by, judge_prompt or PROMPT, concurrency=concurrency)
+    setting: dict[str, Any] = {"judge": judge, "prompt": prompt, "run": run, **selected(given)}
+    if dry_run:
+        click.echo(plan(model, budget=budget, **setting))
+        return
+    result = evaluate(model, **setting)
     click.echo(str(result))
+    for part, name in (("answers", model.name), ("verdicts", judge.name)):
+        click.echo(f"{part}: {spent(budget, name, result.manifest[part]['usage'])}", err=True)
     if run is not None:
         click.echo(f"answers, verdicts and manifest: {run}", err=True)
 

@@ -71,6 +71,7 @@ class Stage:
         params: What else decides the output: the prompt's sha, the model and its parameters.
         paid: Whether money is spent: each result reaches the disk before the next.
         owner: The host that a record bothers; one record per owner is in work at a time.
+        cost: Dollars of a usage, where prices are known.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Stage:
     params: Mapping[str, Any] = field(default_factory=dict)
     paid: bool = False
     owner: Callable[[Any], str | None] = _no_owner
+    cost: Callable[[Mapping[str, int]], float] | None = None
 
     def key(self, record: Any) -> str:
         """Returns the journal key: sha256 over the stage, its parameters and the whole input."""
@@ -275,6 +277,7 @@ class _Queue:
         self.changed = threading.Condition()
         self.failed: dict[str, Drop] = {}
         self.error: BaseException | None = None
+        self.usage: Counter[str] = Counter()
         self.stopped = False
         self._number = itertools.count()
         self._fresh: deque[_Task] = deque()
@@ -338,9 +341,10 @@ class _Queue:
         dues = [heap[0][0] for heap in (self._retries, self._turns) if heap]
         return None, (min(dues) - now if dues else None)
 
-    def done(self, task: _Task) -> None:
-        """Says that a record is finished."""
+    def done(self, task: _Task, usage: Mapping[str, int]) -> None:
+        """Says that a record is finished, and what it took."""
         with self.changed:
+            self.usage.update(usage)
             self._in_a_row = 0
             self._recent.append(False)
             self._release(task)
@@ -425,6 +429,7 @@ def _work(
             while any(thread.is_alive() for thread in threads):
                 for thread in threads:
                     thread.join(0.1 / len(threads))
+                bar.set_postfix_str(_spent(stage, queue.usage), refresh=False)
                 bar.update(already + queue.finished - bar.n)
         except KeyboardInterrupt:
             queue.stop()
@@ -434,6 +439,14 @@ def _work(
             raise
     if queue.error is not None:
         raise queue.error
+
+
+def _spent(stage: Stage, usage: Mapping[str, int]) -> str:
+    """Tokens, and dollars where they are known, as the progress bar shows them."""
+    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+    if not tokens:
+        return ""
+    return f"{tokens:,} tokens" + (f", ${stage.cost(usage):.2f}" if stage.cost else "")
 
 
 def _worker(stage: Stage, queue: _Queue, journal: Journal) -> None:
@@ -467,7 +480,7 @@ def _worker(stage: Stage, queue: _Queue, journal: Journal) -> None:
             )  # a journal that takes nothing (a full disk): going on loses paid work
             queue.fail(task, error, stage.name)
         else:
-            queue.done(task)
+            queue.done(task, usage)
 
 
 def _check(stage: Stage, outputs: list[Any]) -> None:

@@ -10,18 +10,37 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from tiebe.answers import answer
+from tiebe.answers import (
+    BASE,
+    answer,
+    answer_stage,
+    forms,
+    items,
+    kept_answers,
+    messages_of,
+    prompted,
+)
 from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.judges import Case, Judge
-from tiebe.llm import Ask, Model, open_model
-from tiebe.records import VERDICTS, Answer, Drop, Verdict, canonical, dicts, read_rows, to_row
+from tiebe.llm import Ask, Budget, Messages, Model, count_tokens, open_model
+from tiebe.records import (
+    VERDICTS,
+    Answer,
+    Drop,
+    Verdict,
+    canonical,
+    dicts,
+    from_row,
+    read_rows,
+    to_row,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Judged", "Result", "Selection", "evaluate"]
+__all__ = ["Judged", "Plan", "Result", "Selection", "evaluate", "plan"]
 
 PROMPT = "event-1"
 """The judge's prompt for questions of this benchmark: their events did happen."""
@@ -128,17 +147,8 @@ def evaluate(
         SettingsError: An unknown model, region …
         ModelError: A model can no longer be asked at all; what was done is kept.
     """
-    opened = model if isinstance(model, Model) else open_model(model)
-    by = judge if isinstance(judge, Judge) else Judge(judge, PROMPT)
-    if questions is None:
-        from tiebe.load import load_tiebe
-
-        questions = load_tiebe(**selection)
-    elif selection:
-        raise SettingsError(f"questions are given, so {', '.join(selection)} cannot select any")
-    rows = list(dicts(questions))
-    if not rows:
-        raise RecordError("there are no questions to ask")
+    opened, by = _opened(model, judge)
+    rows = _questions(questions, selection)
     folder = None if run is None else Path(run)
     started = _now()
     with contextlib.ExitStack() as stack:
@@ -148,15 +158,156 @@ def evaluate(
                 return None
             return stack.enter_context(Journal(folder / name, fsync=paid))
 
-        answers = answer(rows, opened, prompt=prompt, journal=journal("answer", paid=True))
+        answers = answer(
+            rows,
+            opened,
+            prompt=prompt,
+            concurrency=by.concurrency,
+            journal=journal("answer", paid=True),
+        )
         judged = _judge(answers, by, journal("judge", paid=by.paid))
     table = [to_row(row) for row in judged]
     manifest = _manifest(answers, judged, selection) | {"started": started, "ended": _now()}
+    manifest["answers"]["parameters"] = opened.params
     if folder is not None:
         _keep(folder, opened.name, table, manifest)
     from tiebe.scores import score
 
     return Result(table, score(table, ("model", "split")), manifest, folder)
+
+
+SECONDS = 2.0
+"""What a call is taken to last before any was made."""
+ANSWER_TOKENS, VERDICT_TOKENS = 80, 85
+"""Of an answer and a verdict: the mean of seven models on the paper's questions."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an evaluation would still ask, before it does.
+
+    Attributes:
+        questions: How many there are.
+        answers: How many of them are to be asked.
+        verdicts: How many answers are to be judged.
+        usage: Tokens of both by model name; of answers that there are not yet, an estimate.
+        cost: Dollars, where the models' prices are known.
+        seconds: At `SECONDS` a call.
+    """
+
+    questions: int
+    answers: int
+    verdicts: int
+    usage: Mapping[str, Mapping[str, int]]
+    cost: float | None
+    seconds: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.questions:,} questions: {self.answers:,} to be asked, "
+            f"{self.verdicts:,} answers to be judged"
+        ]
+        for name, usage in self.usage.items():
+            prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
+            lines.append(f"{name}: about {prompt:,} tokens in, {completion:,} out")
+        if self.usage:
+            cost = "unknown without prices" if self.cost is None else f"${self.cost:.2f}"
+            minutes = f"{self.seconds / 60:.0f} min at {SECONDS:g} s a call"
+            lines.append(f"cost: {cost}; time: about {minutes}, within a day in files (--batch)")
+        return "\n".join(lines)
+
+
+def plan(
+    model: Ask | Model,
+    *,
+    judge: Ask | Judge = "offline",
+    prompt: str | Path | None = None,
+    run: str | Path | None = None,
+    questions: Iterable[Any] | None = None,
+    budget: Budget | None = None,
+    **selection: Unpack[Selection],
+) -> Plan:
+    """Returns what `evaluate` with the same arguments would ask, and asks nothing.
+
+    Args:
+        model: See `evaluate`.
+        judge: See `evaluate`.
+        prompt: See `evaluate`.
+        run: See `evaluate`.
+        questions: See `evaluate`.
+        budget: Holds the models' prices.
+        **selection: See `evaluate`.
+    """
+    opened, by = _opened(model, judge)
+    rows = items(_questions(questions, selection))
+    form = forms(prompt or (BASE if opened.completion else None))
+    ask, folder = answer_stage(opened, form), None if run is None else Path(run)
+    answers: list[Answer] = []
+    usage: dict[str, Counter[str]] = {}
+    with kept_answers(opened) if folder is None else Journal(folder / "answer") as known:
+        for item in (prompted(row, form) for row in rows):
+            entry = known.get(ask.key(item))
+            if entry is not None and entry.rows:
+                answers.append(from_row(Answer, entry.rows[0]))
+            else:
+                _count(usage, opened.name, messages_of(item, form), ANSWER_TOKENS)
+    if folder is None:
+        seen, journal = by.stage(), by.journal()
+        done = sum(seen.key(_case(a)) in journal for a in answers)
+    else:
+        stage = _stage(by)
+        with Journal(folder / "judge") as judged:
+            done = sum(stage.key(a) in judged for a in answers)
+    calls = usage.get(opened.name, Counter())["calls"]
+    verdicts = len(rows) - done
+    if by.asked is not None:
+        typical = "x" * 4 * ANSWER_TOKENS
+        for row in rows[:verdicts]:
+            case = Case(row.question, (row.answer,), typical, row.language)
+            _count(usage, by.name, by.messages(case), VERDICT_TOKENS)
+        calls += verdicts
+    prices = budget.prices if budget else {}
+    return Plan(
+        questions=len(rows),
+        answers=len(rows) - len(answers),
+        verdicts=verdicts,
+        usage=usage,
+        cost=sum(budget.price(n, u) for n, u in usage.items())
+        if budget and usage.keys() <= prices.keys()
+        else None,
+        seconds=calls * SECONDS / by.concurrency,
+    )
+
+
+def _count(usage: dict[str, Counter[str]], name: str, messages: Messages, completion: int) -> None:
+    prompt = sum(count_tokens(message["content"]) for message in messages)
+    usage.setdefault(name, Counter()).update(
+        calls=1, prompt_tokens=prompt, completion_tokens=completion
+    )
+
+
+def _opened(model: Ask | Model, judge: Ask | Judge) -> tuple[Model, Judge]:
+    opened = model if isinstance(model, Model) else open_model(model)
+    return opened, judge if isinstance(judge, Judge) else Judge(judge, PROMPT)
+
+
+def _questions(questions: Iterable[Any] | None, selection: Selection) -> list[dict[str, Any]]:
+    """The rows to ask: a release's or the caller's own."""
+    if questions is None:
+        from tiebe.load import load_tiebe
+
+        questions = load_tiebe(**selection)
+    elif selection:
+        raise SettingsError(f"questions are given, so {', '.join(selection)} cannot select any")
+    rows = list(dicts(questions))
+    if not rows:
+        raise RecordError("there are no questions to ask")
+    return rows
+
+
+def _stage(judge: Judge) -> Stage:
+    """The stage of a run folder: an `Answer` to its `Judged`."""
+    return judge.stage_of(Judged, lambda answer: _row(answer, judge.decide(_case(answer))))
 
 
 def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> list[Judged]:
@@ -165,12 +316,8 @@ def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> 
     if journal is None:
         made = iter(judge.verdicts([_case(a) for a in there]))
     else:
-
-        def run(answer: Answer) -> list[Judged]:
-            return [_row(answer, judge.decide(_case(answer)))]
-
-        stage = Stage("judge", 1, run, (Judged,), params=judge.params, paid=judge.paid)
-        made = map(run_stage(stage, there, journal, workers=judge.concurrency).one, there)
+        outcome = run_stage(_stage(judge), there, journal, workers=judge.concurrency)
+        made = map(outcome.one, there)
     rows = []
     for a in answers:
         got = Drop("answer", a.id, "failed", a.raw) if a.finish == "failed" else next(made)

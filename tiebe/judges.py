@@ -191,14 +191,28 @@ class Judge:
 
     def stage(self) -> Stage:
         """Returns the stage from a `Case` to its `Verdict`."""
+        return self.stage_of(Verdict, lambda case: self.decide(case))
+
+    def stage_of(self, makes: type, run: Callable[[Any], Any]) -> Stage:
+        """Returns the stage `judge` with another input and output than a case and a verdict."""
         return Stage(
-            "judge", 1, lambda c: [self.decide(c)], (Verdict,), params=self.params, paid=self.paid
+            "judge",
+            1,
+            lambda record: [run(record)],
+            (makes,),
+            params=self.params,
+            paid=self.paid,
+            cost=self.asked.cost if self.asked else None,
         )
 
     def journal(self) -> Journal:
         """Returns where verdicts are kept: under `TIEBE_HOME`, or in memory."""
         lasting = isinstance(self._decide, _LanguageModel) and self._decide.model.lasting
         return _kept(home() / "verdicts") if self.cache and lasting else Journal(None)
+
+    def messages(self, case: Case) -> list[dict[str, str]]:
+        """Returns how a case is put to the language model; nothing where there is none."""
+        return self._decide.messages(case) if isinstance(self._decide, _LanguageModel) else []
 
     def unscored(self, reason: str) -> Verdict:
         """Returns the verdict on what could not be judged."""
@@ -319,11 +333,7 @@ class _LanguageModel:
 
     def __call__(self, case: Case) -> Verdict:
         """Asks; a reply without a verdict is asked for once more, with its fault named."""
-        prompt = self._form(case.language)
-        expected = case.expected[0] if len(case.expected) == 1 else list(case.expected)
-        messages = prompt.render(
-            question=case.question, expected=expected, candidate=case.candidate
-        )
+        prompt, messages = self._form(case.language), self.messages(case)
         schema = prompt.schema
         reply = self.model.ask(messages, schema)
         usage = Counter(reply.usage)
@@ -352,6 +362,12 @@ class _LanguageModel:
             served_model=reply.served_model,
             usage=dict(usage),
             raw=reply.raw[:_MAX_RAW],
+        )
+
+    def messages(self, case: Case) -> list[dict[str, str]]:
+        expected = case.expected[0] if len(case.expected) == 1 else list(case.expected)
+        return self._form(case.language).render(
+            question=case.question, expected=expected, candidate=case.candidate
         )
 
     def verdict(self, correct: bool | None, *, refusal: bool, reasoning: str) -> Verdict:

@@ -7,6 +7,7 @@ and tries again; everything else is a `ModelError`. No key is ever logged or put
 
 import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -187,6 +188,13 @@ class Model:
             "extra_body": dict(self.extra_body),
             **({"completion": True} if self.completion else {}),
         }
+
+    @property
+    def cost(self) -> Callable[[Mapping[str, int]], float] | None:
+        """The dollars of a usage; None where no price is known."""
+        if self.budget is None or self.name not in self.budget.prices:
+            return None
+        return functools.partial(self.budget.price, self.name)
 
     @property
     def lasting(self) -> bool:
