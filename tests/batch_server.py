@@ -88,6 +88,8 @@ class BatchServer:
             self.paid[hashlib.sha256(text.encode()).hexdigest()] += 1
             correct, refusal = verdict(text)
             content = json.dumps({"reasoning": "r", "correct": correct, "refusal": refusal})
+            if "response_format" not in line["body"]:
+                content = f"Answer: {correct}"
             choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
             usage = {"prompt_tokens": 100, "completion_tokens": 20}
             body = {"model": "stub-1", "choices": [choice], "usage": usage}

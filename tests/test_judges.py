@@ -310,7 +310,7 @@ def test_a_budget_stops_the_judge_and_keeps_what_it_decided() -> None:
     with llm_server.running() as server:
         budget = Budget(max_cost=0.005, prices={"stub": (1.0, 1.0)})
         model = open_model("stub", base_url=server.base_url, budget=budget, max_tokens=100)
-        with pytest.raises(ModelError, match="budget is used up"):
+        with pytest.raises(ModelError, match="budget of 0.005 dollars is used up"):
             Judge(model, progress=False)(rows)
         asked = server.stats()["requests"]
         assert 0 < asked < 50 and budget.cost <= 0.005

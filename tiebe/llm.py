@@ -124,8 +124,8 @@ class Budget:
             cost = self.price(model, usage)
             if self._beyond(self.tokens + tokens, self.cost + cost):
                 raise ModelError(
-                    f"the budget of {self._limits()} is used up: raise it under [budget] and run "
-                    "again to go on; what was paid for is kept",
+                    f"the budget of {self._limits()} is used up: raise it (--max-cost, or [budget] "
+                    "in run.toml) and run again to go on; what was paid for is kept",
                     model=model,
                     fatal=True,
                 )
