@@ -205,9 +205,10 @@ def test_the_verb_tells_first_and_then_asks_in_files(
         assert not server.batches
         done = CliRunner().invoke(main, args)
         assert done.exit_code == 0, done.output
-        assert len(server.batches) >= 2 and sum(server.paid.values()) == 24
+        assert len(server.batches) >= 2 and set(server.paid.values()) == {1}
     assert "answers: 12 calls, 1,440 tokens, $0.00" in done.stderr
-    assert len(list(read_rows(tmp_path / "run", "correct"))) == 12
+    rows = list(read_rows(tmp_path / "run", "correct"))
+    assert len(rows) == 12 and None not in [row["correct"] for row in rows]
 
 
 def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
