@@ -1,8 +1,6 @@
 """`tiebe-build`: makes releases. The only module of the builder that prints."""
 
 import json
-import logging
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,14 +8,14 @@ from typing import Any
 
 import click
 
-from tiebe.cli import Commands
+from tiebe.cli import Commands, start_logging
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tiebe")
 def main() -> None:
     """Builds a release of TiEBe: pages, events, articles, questions, translations, a Hub commit."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    start_logging()
 
 
 @main.command("import-legacy")

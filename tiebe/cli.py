@@ -28,11 +28,18 @@ class Commands(click.Group):
             ctx.exit(1)
 
 
+def start_logging() -> None:
+    """Shows this project's log lines on stderr, and other people's from warnings on."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    for name in ("tiebe", "builder"):
+        logging.getLogger(name).setLevel(logging.INFO)
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="tiebe")
 def main() -> None:
     """The Timely Events Benchmark: asks a model, judges its answers, scores them, reports."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    start_logging()
 
 
 inputs = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
