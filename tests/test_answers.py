@@ -1,16 +1,14 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import llm_server
 import pandas as pd
 import pytest
 
-from tiebe.answers import answer, items, read_answers, without_label
+from tiebe.answers import answer, items, without_label
 from tiebe.errors import RecordError, SettingsError
-from tiebe.journal import Journal
 from tiebe.llm import Model, Reply, open_model, visible
 
 BRAZIL = {
@@ -130,16 +128,6 @@ def test_what_fails_is_told_apart_from_an_answer(monkeypatch: pytest.MonkeyPatch
     english, native = answer([BRAZIL, NATIVE], model)
     assert english.finish == "stop"
     assert (native.finish, native.model_answer, native.raw) == ("failed", "", "ValueError: boom")
-
-
-def test_answers_of_a_run_folder_are_rows(tmp_path: Path) -> None:
-    with Journal(tmp_path / "answer") as journal:
-        answer([BRAZIL], lambda p: "Answer: x", journal=journal)
-    (row,) = read_answers(tmp_path)
-    assert (row["id"], row["model_answer"], row["answer_prompt"]) == ("q1", "x", "answer@paper")
-    file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps({"question": "Who?", "own": 1}) + "\n")
-    assert list(read_answers(file)) == [{"question": "Who?", "own": 1}]
 
 
 def test_an_unknown_model_is_named() -> None:

@@ -14,7 +14,7 @@ from tiebe.errors import RecordError
 from tiebe.journal import Journal
 from tiebe.llm import Ask, Messages, Model, open_model
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Answer, Drop, dicts, from_row, read_rows, record_id, to_row
+from tiebe.records import Answer, Drop, dicts, record_id, to_row
 from tiebe.regions import REGIONS
 from tiebe.resources import home
 
@@ -29,7 +29,6 @@ __all__ = [
     "kept_answers",
     "messages_of",
     "prompted",
-    "read_answers",
     "without_label",
 ]
 
@@ -222,16 +221,6 @@ def flat(answer: Answer) -> dict[str, Any]:
         "id": row.pop("question_id"),
         **{"answer_prompt" if name == "prompt" else name: value for name, value in row.items()},
     }
-
-
-def read_answers(path: Path, *required: str) -> Iterator[dict[str, Any]]:
-    """Yields the answers of a JSONL file, as they stand, or of a run folder, as of `flat`.
-
-    Raises:
-        RecordError: See `tiebe.records.read_rows`.
-    """
-    for row in read_rows(path, *required, stage="answer"):
-        yield flat(from_row(Answer, row)) if row.get("record") == "Answer" else row
 
 
 def _failed(item: Item, model: Model, prompt: Prompt, detail: str) -> Answer:

@@ -239,12 +239,10 @@ def read_verdicts(
     paths: tuple[Path, ...], after: str | None = None, before: str | None = None
 ) -> Any:
     """Returns the verdicts of all paths between two months as `tiebe.scores.frame` has them."""
-    from tiebe.records import read_rows
+    from tiebe.results import read_verdicts as read
     from tiebe.scores import between, frame
 
-    return between(
-        frame(row for path in paths for row in read_rows(path, "correct")), after, before
-    )
+    return between(frame(row for path in paths for row in read(path)), after, before)
 
 
 def read_labels(path: Path) -> Any:
@@ -534,10 +532,10 @@ def judge_(
     With --annotate N a page opens on which you judge N questions, each with the answer of one
     model, both drawn at random; --out names the CSV file that your labels are kept in.
     """
-    from tiebe.answers import read_answers
     from tiebe.errors import SettingsError
     from tiebe.judges import verdict_fields
     from tiebe.llm import Budget
+    from tiebe.results import read_answers
 
     if annotate:
         answers = list(read_answers(rows, "question", "answer", "model_answer"))

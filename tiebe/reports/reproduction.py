@@ -18,8 +18,8 @@ import pandas as pd
 
 from tiebe.errors import RecordError, SettingsError
 from tiebe.models import find_model
-from tiebe.records import read_rows
 from tiebe.regions import REGIONS
+from tiebe.results import read_upstream
 from tiebe.scores import (
     PERIODS,
     Bootstrap,
@@ -108,7 +108,7 @@ def _read(folder: Path, labels: pd.DataFrame | None) -> Upstream:
     rows = {
         "qa": _questions(folder),
         "events": _events(folder),
-        "judged": _verdicts(folder),
+        "judged": list(read_upstream(folder)),
     }
     tables = {name: _parquet(folder / f"{name}.parquet") for name in rows}
     frames = {name: pd.DataFrame(found) for name, found in rows.items()}
@@ -166,22 +166,6 @@ def _events(folder: Path) -> list[dict[str, Any]]:
             raise RecordError(f"{path}: not a file of upstream's events: {error!r}") from error
         slug = path.stem.partition("_in_")[2].removesuffix("_events")
         rows += [{"region": slug, "references": links} for links in found]
-    return rows
-
-
-def _verdicts(folder: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for path in sorted(folder.rglob("*-answers_judged.json*")):
-        folders = " ".join(path.relative_to(folder).parts[:-1]).casefold()
-        split = "native" if "native" in folders or "translated" in folders else "english"
-        slug = path.name.partition("-answers_judged")[0]
-        for number, row in enumerate(read_rows(path, "correct")):
-            known = {"region": slug, "row": number, "model": path.parent.name}
-            if not row.get("language") and not row.get("split"):
-                known["split"] = split
-            rows.append(
-                {**row, **{k: v for k, v in known.items() if k not in row or k == "region"}}
-            )
     return rows
 
 
