@@ -126,6 +126,11 @@ def test_an_unknown_group_is_named(by, name):
         score([{"correct": True}], by)
 
 
+def test_what_cannot_be_compared_cannot_be_grouped_by():
+    with pytest.raises(SettingsError, match="cannot group by usage"):
+        score([{"correct": True, "usage": {"total": 1}}], ["usage"])
+
+
 @pytest.mark.parametrize("value", ["yes", 2, "true"])
 def test_a_verdict_of_another_kind_is_refused(value):
     with pytest.raises(RecordError, match=r"row 2: field 'correct'"):

@@ -401,7 +401,10 @@ def _groups(data: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
         return pd.DataFrame(index=range(min(len(data), 1))), np.zeros(len(data), dtype=np.intp)
     keys = data[list(by)].astype(object)
     keys = keys.where(keys.notna() & (keys != ""), UNKNOWN)
-    numbers = keys.groupby(list(by), sort=True).ngroup().to_numpy().astype(np.intp)
+    try:
+        numbers = keys.groupby(list(by), sort=True).ngroup().to_numpy().astype(np.intp)
+    except TypeError as error:  # lists and dicts cannot be compared
+        raise SettingsError(f"cannot group by {', '.join(by)}: {error}") from error
     groups = keys.assign(number=numbers).drop_duplicates("number").sort_values("number")
     return groups[list(by)].reset_index(drop=True), numbers
 
@@ -546,18 +549,20 @@ def differences(
     by: Sequence[str] = (),
     *,
     of: str = "model",
+    pairs: Iterable[tuple[str, str]] | None = None,
     bootstrap: Bootstrap = DEFAULT,
 ) -> pd.DataFrame:
-    """Compares each two models (or runs) on the questions that both have a verdict for.
+    """Compares models (or runs) two by two on the questions that both have a verdict for.
 
     Args:
         rows: See `frame`.
         by: Groups to compare within, as in `score`.
-        of: The column whose values are compared, in the order in which they appear.
+        of: The column whose values are compared.
+        pairs: Which of them; None is each two, in the order in which they appear.
         bootstrap: How the interval is computed.
 
     Returns:
-        One line per group and pair: the columns of `by`, first, second, n (questions), events,
+        One line per pair and group: the columns of `by`, first, second, n (questions), events,
         first_accuracy, second_accuracy, difference (second minus first), low, high, p (two-sided,
         of no difference), gained and lost (questions that only the second, only the first has
         right).
@@ -568,79 +573,73 @@ def differences(
     """
     data = frame(rows)
     groups, code = _groups(data, by)
-    names = [name for name in data[of].unique() if name != ""]
-    wide = (
-        data.assign(group=code)
-        .pivot_table(index=["group", "cluster", "item", "split"], columns=of, values="correct")
-        .reset_index()
-    )
-    names = [name for name in names if name in wide]
-    blocks = []
-    for number, (first, second) in enumerate(itertools.combinations(names, 2)):
-        both = wide[wide[first].notna() & wide[second].notna()]
-        blocks.append(
+    key = ["group", "cluster", "item", "split"]
+    wide = data.assign(group=code).pivot_table(index=key, columns=of, values="correct")
+    verdict = {name: wide[name].to_numpy() for name in wide.columns if name != ""}
+    if pairs is None:
+        appeared = [name for name in data[of].unique() if name in verdict]
+        pairs = itertools.combinations(appeared, 2)
+    couples = [pair for pair in pairs if pair[0] in verdict and pair[1] in verdict]
+    events = wide.index.to_frame(index=False)[["group", "cluster"]]
+    tables = [pd.DataFrame(columns=[*by, "first", "second", "n", "difference"])]
+    block = max(1, _CHUNK // max(len(events), 1))
+    for some in (couples[at : at + block] for at in range(0, len(couples), block)):
+        both = [
             pd.DataFrame(
                 {
-                    "code": number * len(groups) + both["group"],
-                    "cluster": both["cluster"],
-                    "first": both[first],
-                    "second": both[second],
+                    "group": events["group"] + number * len(groups),
+                    "cluster": events["cluster"],
+                    "first": verdict[first],
+                    "second": verdict[second],
                 }
-            )
+            ).dropna()
+            for number, (first, second) in enumerate(some)
+        ]
+        lines = [groups.assign(first=first, second=second) for first, second in some]
+        table = pd.concat(lines, ignore_index=True).join(
+            _paired(pd.concat(both, ignore_index=True), len(some) * len(groups), bootstrap)
         )
-    if not blocks:
-        return pd.DataFrame(columns=[*by, "first", "second", "n", "difference"])
-    pairs = pd.concat(blocks, ignore_index=True)
-    code = pairs["code"].to_numpy(dtype=np.intp)
-    count = len(blocks) * len(groups)
+        tables.append(table[table["n"] > 0])
+    return pd.concat(tables[1:] or tables, ignore_index=True)
+
+
+def _paired(pairs: pd.DataFrame, count: int, bootstrap: Bootstrap) -> pd.DataFrame:
+    """Returns the columns from n on of `differences`, one line for each of `count` groups.
+
+    Args:
+        pairs: Columns group (its number), cluster, first and second (1 or 0).
+        count: Number of groups.
+        bootstrap: How the interval is computed.
+    """
+    code = pairs["group"].to_numpy(dtype=np.intp)
     change = pairs["second"] - pairs["first"]
-    table = _mean_differences(change, pairs["cluster"], code, count, bootstrap)
-
-    def mean(values: pd.Series) -> Floats:
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.bincount(code, weights=values, minlength=count) / table["n"])
-
-    couples = list(itertools.combinations(names, 2))
-    result = pd.concat([groups] * len(blocks), ignore_index=True).assign(
-        first=[first for first, _ in couples for _ in range(len(groups))],
-        second=[second for _, second in couples for _ in range(len(groups))],
-        n=table["n"],
-        events=table["events"],
-        first_accuracy=mean(pairs["first"]),
-        second_accuracy=mean(pairs["second"]),
-        difference=table["difference"],
-        low=table["low"],
-        high=table["high"],
-        p=table["p"],
-        gained=np.bincount(code, weights=change > 0, minlength=count).astype(int),
-        lost=np.bincount(code, weights=change < 0, minlength=count).astype(int),
-    )
-    return result[result["n"] > 0].reset_index(drop=True)
-
-
-def _mean_differences(
-    change: pd.Series, cluster: pd.Series, code: Ints, count: int, bootstrap: Bootstrap
-) -> pd.DataFrame:
-    """Returns n, events, difference, low, high and p of the mean change of each group."""
     n = np.bincount(code, minlength=count)
-    pairs = pd.DataFrame({"code": code, "cluster": cluster.to_numpy()}).drop_duplicates()
-    events = np.bincount(pairs["code"].to_numpy(dtype=np.intp), minlength=count)
-    variance = _variance(_resamples(change, cluster, code, count, bootstrap), count)
+    seen = pairs[["group", "cluster"]].drop_duplicates()["group"]
+    events = np.bincount(seen.to_numpy(dtype=np.intp), minlength=count)
+    variance = _variance(_resamples(change, pairs["cluster"], code, count, bootstrap), count)
+
+    def total(values: Any) -> Floats:
+        return np.bincount(code, weights=values, minlength=count).astype(np.float64)
+
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(code, weights=change.to_numpy(), minlength=count) / n
+        mean = total(change) / n
         low, high = _plain(mean, variance, events, bootstrap.level)
-        t = np.where(variance > _NO_SPREAD, np.abs(mean) / np.sqrt(variance), 0.0)
-        p = 2 * stdtr(np.maximum(events - 1.0, 1.0), -t)
-    return pd.DataFrame(
-        {
-            "n": n,
-            "events": events,
-            "difference": mean,
-            "low": np.clip(low, -1.0, 1.0),
-            "high": np.clip(high, -1.0, 1.0),
-            "p": p,
-        }
-    )
+        corrected, _ = _student(variance, events, bootstrap.level)
+        t = np.where(variance > _NO_SPREAD, np.abs(mean) / np.sqrt(corrected), 0.0)
+        return pd.DataFrame(
+            {
+                "n": n,
+                "events": events,
+                "first_accuracy": total(pairs["first"]) / n,
+                "second_accuracy": total(pairs["second"]) / n,
+                "difference": mean,
+                "low": np.clip(low, -1.0, 1.0),
+                "high": np.clip(high, -1.0, 1.0),
+                "p": 2 * stdtr(np.maximum(events - 1.0, 1.0), -t),
+                "gained": total(change > 0).astype(int),
+                "lost": total(change < 0).astype(int),
+            }
+        )
 
 
 def gaps(
@@ -760,8 +759,10 @@ def english_native(
     pairs = halves[0].merge(halves[1], on=key, suffixes=("", "_native"))
     groups, code = _groups(pairs, by)
     count = len(groups)
-    change = pairs["correct"] - pairs["correct_native"]
-    table = _mean_differences(change, pairs["cluster"], code, count, bootstrap)
+    both = pairs[["cluster"]].assign(
+        group=code, first=pairs["correct_native"], second=pairs["correct"]
+    )
+    table = _paired(both, count, bootstrap)
     whole = ~(pairs["cut"].astype(bool) | pairs["cut_native"].astype(bool)).to_numpy()
 
     def mean(values: pd.Series, kept: Any = slice(None)) -> Floats:
@@ -775,8 +776,8 @@ def english_native(
     by_refusal = mean(pairs["refused_native"] - pairs["refused"])
     return groups.assign(
         n=table["n"],
-        english=mean(pairs["correct"]),
-        native=mean(pairs["correct_native"]),
+        english=table["second_accuracy"],
+        native=table["first_accuracy"],
         difference=table["difference"],
         low=table["low"],
         high=table["high"],
@@ -784,7 +785,7 @@ def english_native(
         by_refusal=by_refusal,
         by_wrong=table["difference"] - by_refusal,
         cut=np.bincount(code, weights=~whole, minlength=count).astype(int),
-        control=mean(change, whole),
+        control=mean(pairs["correct"] - pairs["correct_native"], whole),
     )
 
 

@@ -38,8 +38,8 @@ def test_checkpoints_learn_and_forget_by_period():
     changes = found.tables["changes"].data.set_index(["first", "second"])
     assert list(changes.index) == [
         ("step 1", "step 2"),
-        ("step 1", "step 3"),
         ("step 2", "step 3"),
+        ("step 1", "step 3"),
     ]
     line = changes.loc[("step 1", "step 2")]
     assert (line.n, line.gained, line.lost, line.difference) == (4, 1, 1, 0.0)

@@ -56,9 +56,20 @@ def counted(page, start):
 
 
 @pytest.fixture(scope="module")
-def folder(verdicts, tmp_path_factory):
+def more(verdicts):
+    """What a report can be given besides verdicts."""
+    labels = [row | {"correct": True} for row in verdicts[:40]]
+    survey = pd.DataFrame(
+        {"country": [f"C{i}" for i in range(60)], "events": [i**2 for i in range(60)]}
+    )
+    tier = survey["events"].map(lambda n: "0" if n == 0 else "1–64" if n < 65 else "65+")
+    return {"labels": labels, "survey": survey.assign(tier=tier)}
+
+
+@pytest.fixture(scope="module")
+def folder(verdicts, more, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    report(verdicts, out)
+    report(verdicts, out, **more)
     return out
 
 
@@ -79,7 +90,7 @@ def test_every_chart_has_its_table_and_a_csv_beside_the_page(opened, folder):
     it = opened()
     it.scroll_through()
     charts = it.page.locator("[data-chart]")
-    assert charts.count() >= 14
+    assert charts.count() >= 15
     for figure in it.page.locator("figure.card").all():
         link = figure.locator(".foot a").get_attribute("href")
         assert len(pd.read_csv(folder / link)) > 0
@@ -307,8 +318,8 @@ def test_a_report_of_almost_nothing(browser, tmp_path):
         report([], tmp_path)
 
 
-def test_the_same_rows_give_the_same_page(folder, verdicts, tmp_path):
-    report(verdicts, tmp_path)
+def test_the_same_rows_give_the_same_page(folder, verdicts, more, tmp_path):
+    report(verdicts, tmp_path, **more)
     assert (tmp_path / "index.html").read_bytes() == (folder / "index.html").read_bytes()
 
 

@@ -155,7 +155,10 @@ def _tips(*fields: tuple[str, str, str]) -> list[Spec]:
     ]
 
 
-_BILLIONS = {"labelExpr": "replace(format(datum.value, '~s'), 'G', 'B')"}
+_POWERS = {
+    "values": [10**power for power in range(3, 16)],
+    "labelExpr": "replace(format(datum.value, '~s'), 'G', 'B')",
+}
 _SCORE_TIPS = _tips(
     ("model", "Model", ""),
     ("accuracy", "Accuracy", ".1%"),
@@ -524,7 +527,7 @@ def _scatter(name: str, title: str, *, log: bool) -> Spec:
     x: Spec = {
         "field": name,
         "type": "quantitative",
-        "axis": {"title": title, "tickCount": 4, "grid": not log, **(_BILLIONS if log else {})},
+        "axis": {"title": title, "tickCount": 4, "grid": not log, **(_POWERS if log else {})},
         "scale": {"type": "log", "nice": False} if log else {"zero": False},
     }
     if log:
@@ -642,7 +645,12 @@ def _availability() -> Spec:
         "transform": [{"window": [{"op": "row_number", "as": "rank"}]}],
         "mark": {"type": "bar"},
         "encoding": {
-            "x": {"field": "rank", "type": "quantitative", "axis": {"title": "Countries"}},
+            "x": {
+                "field": "rank",
+                "type": "quantitative",
+                "scale": {"domainMin": 0, "nice": False},
+                "axis": {"title": "Countries"},
+            },
             "y": {
                 "field": "events",
                 "type": "quantitative",
@@ -652,7 +660,7 @@ def _availability() -> Spec:
             "color": {
                 "field": "tier",
                 "type": "ordinal",
-                "scale": {"range": "ramp"},
+                "scale": {"range": "tiers"},
                 "sort": None,
                 "legend": {"title": "Events", "orient": "bottom"},
             },

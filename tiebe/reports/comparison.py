@@ -56,16 +56,15 @@ def compare_runs(runs: Mapping[str, Rows], *, bootstrap: Bootstrap = DEFAULT) ->
     by = ["model"] if several else []
     by += ["split"] if data["split"].ne("").any() else []
     order = list(runs)
-    wanted = {*zip(order, order[1:], strict=False), (order[0], order[-1])}
+    wanted = list(zip(order, order[1:], strict=False))
+    wanted += [(order[0], order[-1])] if len(order) > 2 else []
 
     def paired(rows: pd.DataFrame, *more: str) -> pd.DataFrame:
-        table = differences(rows, [*by, *more], of="run", bootstrap=bootstrap)
-        pairs = pd.Series(list(zip(table["first"], table["second"], strict=True)))
-        return table[pairs.isin(list(wanted)).to_numpy()].reset_index(drop=True)
+        return differences(rows, [*by, *more], of="run", pairs=wanted, bootstrap=bootstrap)
 
     changes = paired(data)
     changes["noise"] = (changes["low"] <= 0) & (changes["high"] >= 0)
-    pairs = _pairs(data, sorted(wanted, key=lambda pair: (order.index(pair[1]), pair)), by)
+    pairs = _pairs(data, wanted, by)
     changes = changes.merge(_judge_noise(pairs, by), on=[*by, "first", "second"], how="left")
     tables = {
         "runs": Table("runs", "Runs", score(data, [*by, "run"], bootstrap=bootstrap)),

@@ -69,10 +69,16 @@ const CATEGORIES = {
 };
 const SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left", "stroke"];
 
-function named(range) {
-  if (range === "sides") return [colour("before"), colour("after")];
-  return isDark() ? ["#27506f", "#3f83b5", "#6cb6f5", "#c4e4ff", "#f5a15c", "#ffd3ab"] : ["#b7d3ea", "#6aa5d6", "#2e78b7", "#0b3f75", "#b8500b", "#6d2d00"];
-}
+const BLUES = {
+  light: ["#0b3f75", "#2e78b7", "#6aa5d6", "#b7d3ea"],
+  dark: ["#c4e4ff", "#6cb6f5", "#3f83b5", "#27506f"],
+};
+const RANGES = {
+  sides: () => [colour("before"), colour("after")],
+  // From faint to full, then what lies outside the paper's periods.
+  ramp: (blues) => [...blues.toReversed(), colour("after"), colour("quiet")],
+  tiers: (blues) => [...blues, colour("after"), colour("quiet")],
+};
 
 /** A specification with the ranges of the theme put in the place of their names. */
 function themed(spec) {
@@ -80,7 +86,7 @@ function themed(spec) {
   if (spec === null || typeof spec !== "object") return spec;
   return Object.fromEntries(
     Object.entries(spec).map(([key, value]) =>
-      key === "range" && (value === "sides" || value === "ramp") ? [key, named(value)] : [key, themed(value)],
+      key === "range" && RANGES[value] ? [key, RANGES[value](isDark() ? BLUES.dark : BLUES.light)] : [key, themed(value)],
     ),
   );
 }
@@ -155,8 +161,7 @@ async function draw(node) {
   }
   const settings = config();
   if (narrow) Object.assign(settings.axis, { labelLimit: 110, labelFontSize: 11 });
-  settings.legend.columns = narrow ? 2 : 3;
-  settings.legend.labelLimit = narrow ? 120 : 200;
+  settings.legend.columns = narrow ? 1 : 4;
   const result = await vegaEmbed(node, spec, { actions: false, renderer: "svg", ast: true, logLevel: 1, config: settings, tooltip: showTip });
   views.get(node)?.finalize();
   views.set(node, result.view);
@@ -202,8 +207,8 @@ function cell(column, row) {
 function fullTable(name, filter = {}) {
   const { columns, title } = report.tables[name];
   const rows = rowsOf(name, { ...state, ...filter });
-  const head = make("tr", {}, ...columns.map((c) => make("th", { scope: "col", class: c.kind === "text" && "text" }, c.label)));
-  const body = rows.map((row) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", { scope: !i && "row", class: c.kind === "text" && "text" }, String(cell(c, row))))));
+  const head = make("tr", {}, ...columns.map((c) => make("th", { scope: "col", class: c.kind === "text" && "left" }, c.label)));
+  const body = rows.map((row) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", { scope: !i && "row", class: c.kind === "text" && "left" }, String(cell(c, row))))));
   return make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": title }, make("table", {}, make("caption", { class: "quiet" }, title), make("thead", {}, head), make("tbody", {}, ...body)));
 }
 
@@ -516,8 +521,8 @@ function turn(by) {
 
 function openAnswers(wanted) {
   for (const name of ["model", "region", "year"]) filters.elements[name].value = wanted[name] ?? "";
-  const languages = report.splitLanguages[state.split];
-  filters.elements.language.value = languages === "en" ? "en" : "";
+  const native = regionOf.get(wanted.region)?.language ?? "";
+  filters.elements.language.value = { english: "en", native }[state.split] ?? "";
   search();
   $("answers").scrollIntoView();
   filters.elements.model.focus({ preventScroll: true });
