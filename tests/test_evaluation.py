@@ -222,3 +222,17 @@ def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
     ):
         result = CliRunner().invoke(main, ["answer", str(rows), *url, *more])
         assert result.exit_code == 1 and says in result.stderr, result.output
+
+
+def test_an_own_cutoff_parts_what_the_model_can_know(tmp_path: Path) -> None:
+    evaluate(candidate, questions=QUESTIONS, run=tmp_path, cutoff="2018-09")
+    rows = list(read_rows(tmp_path, "correct"))
+    assert list(score(rows, ["cutoff"])["cutoff"]) == ["after"]
+    evaluate(candidate, questions=QUESTIONS, run=tmp_path, cutoff="2018")
+    about = json.loads((tmp_path / "manifest.json").read_bytes())["evaluations"]["candidate"]
+    assert about["model"] == {"name": "candidate", "cutoff": "2018", "cutoff_is_year": True}
+    assert about["answers"]["parameters"]["temperature"] == 0.0
+    rows = list(read_rows(tmp_path, "correct"))
+    assert len(rows) == 12 and list(score(rows, ["cutoff"])["cutoff"]) == ["before"]
+    with pytest.raises(SettingsError, match="cutoff is '2018-13'"):
+        evaluate(candidate, questions=QUESTIONS, cutoff="2018-13")

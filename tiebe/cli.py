@@ -607,12 +607,14 @@ def exam_(as_json: bool, **given: Any) -> None:
 @click.option("--judge-prompt", metavar="VERSION|FILE", help="event-1 by default.")
 @question_options
 @concurrency
+@click.option("--cutoff", metavar="MONTH", help="The last one that the model knows of, 2024-06.")
 @click.option("--dry-run", is_flag=True, help="Only tell what it would ask and cost.")
 def evaluate_(
     run: Path | None,
     prompt: str | None,
     judge_prompt: str | None,
     concurrency: int,
+    cutoff: str | None,
     dry_run: bool,
     **given: Any,
 ) -> None:
@@ -631,7 +633,7 @@ def evaluate_(
     if dry_run:
         click.echo(plan(model, budget=budget, **setting))
         return
-    result = evaluate(model, **setting)
+    result = evaluate(model, cutoff=cutoff, **setting)
     click.echo(str(result))
     for part, name in (("answers", model.name), ("verdicts", judge.name)):
         click.echo(f"{part}: {spent(budget, name, result.manifest[part]['usage'])}", err=True)

@@ -3,6 +3,7 @@
 import contextlib
 import datetime as dt
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.judges import Case, Judge
 from tiebe.llm import Ask, Budget, Messages, Model, count_tokens, open_model
+from tiebe.models import find_model
 from tiebe.records import (
     VERDICTS,
     Answer,
@@ -127,6 +129,7 @@ def evaluate(
     judge: Ask | Judge = "offline",
     prompt: str | Path | None = None,
     run: str | Path | None = None,
+    cutoff: str | None = None,
     questions: Iterable[Any] | None = None,
     **selection: Unpack[Selection],
 ) -> Result:
@@ -140,6 +143,8 @@ def evaluate(
         run: A folder where all is kept: called again, only what is missing is done, and what a
             changed judge must judge anew. It may hold several models. None: what is paid for is
             kept under `TIEBE_HOME`.
+        cutoff: The last month, or year, that the model knows of, `2024-06`; None: what is
+            published of the paper's models.
         questions: Own rows with `question` and `answer`, instead of a release's.
         **selection: What `tiebe.load_tiebe` takes: region, language, sample, source …
 
@@ -147,6 +152,8 @@ def evaluate(
         SettingsError: An unknown model, region …
         ModelError: A model can no longer be asked at all; what was done is kept.
     """
+    if cutoff is not None and not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2]))?", cutoff):
+        raise SettingsError(f"cutoff is {cutoff!r}, expected a month or a year, as 2024-06")
     opened, by = _opened(model, judge)
     rows = _questions(questions, selection)
     folder = None if run is None else Path(run)
@@ -166,9 +173,11 @@ def evaluate(
             journal=journal("answer", paid=True),
         )
         judged = _judge(answers, by, journal("judge", paid=by.paid))
-    table = [to_row(row) for row in judged]
+    own = {"knowledge_cutoff": cutoff} if cutoff else {}
+    table = [to_row(row) | own for row in judged]
     manifest = _manifest(answers, judged, selection) | {"started": started, "ended": _now()}
     manifest["answers"]["parameters"] = opened.params
+    manifest["model"] = _about(opened.name, cutoff)
     if folder is not None:
         _keep(folder, opened.name, table, manifest)
     from tiebe.scores import score
@@ -357,6 +366,14 @@ def _row(answer: Answer, verdict: Verdict) -> Judged:
         judge_served=verdict.served_model,
         usage=verdict.usage,
     )
+
+
+def _about(name: str, cutoff: str | None) -> dict[str, Any]:
+    """A model's name and how far its knowledge goes."""
+    known = find_model(name)
+    told = cutoff or (known.cutoff if known else None)
+    # Of a year the last day is assumed, and marked as such.
+    return {"name": name, "cutoff": told, "cutoff_is_year": bool(told and len(told) == 4)}
 
 
 def _manifest(

@@ -161,7 +161,7 @@ def frame(rows: Rows, *, judged: bool = True) -> pd.DataFrame:
         month=month,
         period=_each(text["year"], _period),
         question_type=_first(kind, _each(item, lambda name: kinds.get(name, ""))),
-        cutoff=_side_of_cutoff(text["model"], text["year"], month),
+        cutoff=_side_of_cutoff(text["model"], texts(data, "knowledge_cutoff"), text["year"], month),
         item=item,
         cluster=_first(text["event_id"], place, item),
     )
@@ -288,8 +288,12 @@ def _period(year: str) -> str:
     return names[-1] if names else f"–{PERIODS[0][0] - 1}"
 
 
-def _side_of_cutoff(model: pd.Series, year: pd.Series, month: pd.Series) -> pd.Series:
-    """Returns for each row "before" or "after" its model's published cutoff, or nothing.
+def _side_of_cutoff(
+    model: pd.Series, own: pd.Series, year: pd.Series, month: pd.Series
+) -> pd.Series:
+    """Returns for each row "before" or "after" its model's cutoff, or nothing.
+
+    The cutoff is what the row says (`own`), else the published one.
 
     The month of the cutoff itself is before it; so is, where only a year was published, that year.
     """
@@ -298,7 +302,8 @@ def _side_of_cutoff(model: pd.Series, year: pd.Series, month: pd.Series) -> pd.S
         known = find_model(name)
         return "" if known is None or known.cutoff_date is None else f"{known.cutoff_date:%Y-%m}"
 
-    limit = _each(model, last_month)
+    own = _each(own, lambda cutoff: f"{cutoff}-12" if len(cutoff) == 4 else cutoff)
+    limit = _first(own, _each(model, last_month))
     earliest = year + "-" + month.where(month != "", "01")
     latest = year + "-" + month.where(month != "", "12")
     known = (limit != "") & (year != "")
