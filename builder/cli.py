@@ -121,6 +121,8 @@ def article(files: tuple[Path, ...], language: str | None, urls: Path | None) ->
     """
     from concurrent.futures import ThreadPoolExecutor
 
+    from babel import Locale
+
     from builder import extract
     from tiebe.engine import Workers
     from tiebe.errors import RecordError, SettingsError
@@ -128,6 +130,10 @@ def article(files: tuple[Path, ...], language: str | None, urls: Path | None) ->
     for file in files:
         if not file.name.endswith((".html", ".html.gz", ".txt")):
             raise SettingsError(f"{file}: expected a name that ends in .html, .html.gz or .txt")
+    if language is not None and language not in Locale("en").languages:
+        raise SettingsError(
+            f"unknown language {language!r}; expected an ISO 639 code, as pt or tpi"
+        )
     known: object = {}
     if urls is not None:
         try:

@@ -4,12 +4,10 @@ import gzip
 import importlib.util
 import json
 import math
-import random
 import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builder import extract
+from builder.about import OFF_EVENT, Citation, relevance, shared_texts
 from builder.cli import main
-from builder.extract import Citation, article, faults, language_of, relevance
+from builder.extract import article, faults
 from tiebe.engine import Workers
 
 HERE = Path(__file__).parent / "extract"
 FAULTS: list[dict[str, Any]] = tomllib.loads((HERE / "faults.toml").read_text("utf-8"))["case"]
-PAIRS: list[dict[str, str]] = tomllib.loads((HERE / "relevance.toml").read_text("utf-8"))["case"]
 PAGES: dict[str, dict[str, Any]] = json.loads((HERE / "expected.json").read_text("utf-8"))
 BRIDGE = (HERE / "bridge.html").read_text("utf-8")
 
@@ -165,143 +163,6 @@ def test_faults_of_any_text(text: str, title: str) -> None:
     assert set(faults(text, title=title, url=title)) <= set(extract.REASONS)
 
 
-# Telling events ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", PAIRS, ids=lambda case: case["name"])
-def test_relevance(case: dict[str, str]) -> None:
-    own = relevance(Citation(case["event"], case["own"], case["start"]))
-    other = relevance(Citation(case["event"], case["other"], case["start"]))
-    assert other < extract.ABOUT_EVENT < own
-    assert own - other > 0.4
-    if case["name"] == "English":
-        assert other < extract.OFF_EVENT
-
-
-@pytest.mark.parametrize("case", PAIRS, ids=lambda case: case["name"])
-def test_of_all_articles_its_own_fits_best(case: dict[str, str]) -> None:
-    texts = [other[kind] for other in PAIRS for kind in ("own", "other")]
-    cited = Citation(case["event"], "", case["start"])
-    assert max(texts, key=lambda text: relevance(replace(cited, article=text))) == case["own"]
-
-
-@pytest.mark.parametrize(
-    ("written", "language"),
-    [
-        ("16 June 2019", "en"),
-        ("June 16th, 2019", "en"),
-        ("2019-06-16", "en"),
-        ("16/06/2019", "en"),
-        ("16.06.2019", "de"),
-        ("16. Juni 2019", "de"),
-        ("16 de junho de 2019", "pt"),
-        ("16 de junio del 2019", "es"),
-        ("le 16 juin 2019", "fr"),
-        ("16 июня 2019 года", "ru"),
-        ("16 червня 2019 року", "uk"),
-        ("16 Haziran 2019", "tr"),
-        ("2019年6月16日", "zh"),
-        ("16 Juni 2019", "id"),
-        ("16 जून 2019", "hi"),
-    ],
-)
-def test_dates_in_texts(written: str, language: str) -> None:
-    assert (2019, 6, 16) in extract._dates(extract._fold(f"… {written} …"), language)
-
-
-def test_the_date_counts() -> None:
-    event = "A storm hits the coast near Lindholm."
-    same = "A storm hit the coast near Lindholm. Published 5 January 2019."
-    later = same.replace("5 January 2019", "11 October 2021")
-    first = relevance(Citation(event, same, "2019-01-04"))
-    assert first > relevance(Citation(event, later, "2019-01-04"))
-    assert first == relevance(Citation(event, same, "2019-01-02", "2019-01-06"))
-    assert relevance(Citation(event, same, "2019-01")) > relevance(
-        Citation(event, later, "2019-01")
-    )
-
-
-@pytest.mark.parametrize("start", ["2019-02-30", "nonsense", "", "0000-00", "2019"])
-def test_a_date_that_cannot_be_read_is_left_out(start: str) -> None:
-    event, text = "A storm hits Lindholm.", "A storm hit Lindholm on 5 January 2019."
-    assert relevance(Citation(event, text, start)) == relevance(Citation(event, text))
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.text(max_size=200), st.text(max_size=400), st.none() | st.dates().map(str))
-def test_relevance_of_anything(event: str, text: str, start: str | None) -> None:
-    assert 0 < relevance(Citation(event, text, start, start)) < 1
-
-
-def test_an_event_without_terms_is_undecided() -> None:
-    assert relevance(Citation("", "A text on anything.")) == 0.5
-
-
-def test_shared_texts() -> None:
-    found = extract.shared_texts(
-        [
-            Citation("A bridge is opened.", "One text\n of a site."),
-            Citation("A bridge is opened.", "One text of a site."),
-            Citation("A harbour is sold.", "One text of a site."),
-            Citation("A storm hits.", "Another text."),
-            Citation("A storm hits.", "Another text."),
-        ]
-    )
-    assert found == [True, True, True, False, False]
-
-
-@pytest.mark.parametrize("offset", [0, 1, -1])
-def test_shifted_citations(offset: int) -> None:
-    names = "Anders Berta Caesar Dora Emil Frida Gustav Hedda Ivar".split()
-    events = [
-        f"{name} wins the race of Port {name[::-1].title()} in {n + 20} hours"
-        for n, name in enumerate(names)
-    ]
-    texts = [f"{event}, to the joy of the town." for event in events]
-    count = len(events)
-    cited = [
-        Citation(event, texts[min(max(n - offset, 0), count - 1)]) for n, event in enumerate(events)
-    ]
-    alarm = extract.shift(cited)
-    if offset:
-        assert alarm is not None
-        assert alarm.offset == offset
-        assert alarm.events >= count - 2
-    else:
-        assert alarm is None
-
-
-# Languages --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("The bridge over the river was opened on Saturday.", "en"),
-        ("A ponte sobre o rio foi aberta no sábado.", "pt"),
-        ("El puente sobre el río se inauguró el sábado.", "es"),
-        ("Le pont sur la rivière a été ouvert samedi.", "fr"),
-        ("Die Brücke über den Fluss wurde am Samstag eröffnet.", "de"),
-        ("Мост через реку открыли в субботу.", "ru"),
-        ("Міст через річку відкрили в суботу.", "uk"),
-        ("Nehrin üzerindeki köprü cumartesi günü açıldı.", "tr"),
-        ("大桥于星期六正式通车。", "zh"),
-        ("橋は土曜日に開通しました。", "ja"),
-        ("በወንዙ ላይ የተሠራው ድልድይ ቅዳሜ ተከፈተ።", "am"),
-        ("Jembatan di atas sungai itu dibuka pada hari Sabtu.", "id"),
-        ("नदी पर बना पुल शनिवार को खोला गया।", "hi"),
-        ("Ol i opim nupela bris long wara long Sarere.", "tpi"),
-        ("Husat i bin wokim dispela bris long Lae long 2019?", "tpi"),
-        ("Gavman i tok dispela rot bilong Madang bai pinis.", "tpi"),
-        ("I long for the man who came by the long road.", "en"),
-        ("2019, 12.5", None),
-        ("", None),
-    ],
-)
-def test_languages(text: str, code: str | None) -> None:
-    assert language_of(text) == code
-
-
 # The verb ---------------------------------------------------------------------------------------
 
 
@@ -346,6 +207,7 @@ def test_the_verb_refuses(tmp_path: Path) -> None:
     for arguments, said in (
         ([picture], "expected a name that ends in .html, .html.gz or .txt"),
         ([page, "--urls", picture], "not JSON"),
+        ([page, "--language", "klingon"], "unknown language 'klingon'; expected an ISO 639 code"),
         ([page, "--urls", HERE / "expected.json"], "expected a JSON object of file names and URLs"),
     ):
         result = run(*arguments)
@@ -406,29 +268,6 @@ def test_real_pages(
 
 
 Row = tuple[str, int]
-
-
-@pytest.fixture(scope="module")
-def rows(shared: Path) -> dict[Row, Citation]:
-    """The English rows of 2025 with their texts."""
-    import pandas as pd
-
-    table = pd.read_parquet(shared / "upstream/qa.parquet")
-    return {
-        (row.region, row.row): Citation(row.event_desc, row.text, f"{row.year}-{row.month}")
-        for row in table[table.language == "english"].itertuples()
-    }
-
-
-@pytest.fixture(scope="module")
-def audit(shared: Path) -> dict[str, set[Row]]:
-    flags: dict[str, set[Row]] = defaultdict(set)
-    for line in (shared / "upstream/audit.csv").read_text("utf-8").splitlines()[1:]:
-        region, row, flag = line.split(",")
-        flags[flag].add((region, int(row)))
-    return flags
-
-
 TEXT_FLAGS = {*extract.REASONS, "text_off_event", "text_of_another_event"}
 
 
@@ -441,10 +280,10 @@ def found(rows: dict[Row, Citation]) -> dict[str, set[Row]]:
         regions[key[0]].append(key)
         for reason in faults(citation.article):
             flags[reason].add(key)
-        if relevance(citation) < extract.OFF_EVENT:
+        if relevance(citation) < OFF_EVENT:
             flags["text_off_event"].add(key)
     for keys in regions.values():
-        shared_ = extract.shared_texts([rows[key] for key in keys])
+        shared_ = shared_texts([rows[key] for key in keys])
         flags["text_of_another_event"] |= {k for k, s in zip(keys, shared_, strict=True) if s}
     return flags
 
@@ -491,35 +330,3 @@ def test_the_audits_parked_domains_are_articles(
     twice = {key for key, row in rows.items() if row.article.lower().count("parked") > 1}
     assert audit["parked_domain"] == twice
     assert not found["parked_domain"]
-
-
-@pytest.mark.slow
-def test_native_texts_against_others_of_the_region(
-    rows: dict[Row, Citation], audit: dict[str, set[Row]]
-) -> None:
-    """Measured: AUC .946 without Chinese, .90 in Chinese."""
-    native = {"Argentina": "es", "Colombia": "es", "Ethiopia": "am", "France": "fr"}
-    native |= {"Germany": "de", "Portugal": "pt", "Russia": "ru", "Turkey": "tr", "China": "zh"}
-    native["the_Democratic_Republic_of_the_Congo"] = "fr"
-    flagged = set().union(*(audit[name] for name in TEXT_FLAGS))
-    regions: dict[str, list[Citation]] = defaultdict(list)
-    for key, row in rows.items():
-        if key not in flagged and language_of(row.article) == native.get(key[0], "-"):
-            regions[key[0]].append(row)
-    draw = random.Random(0)
-    own: list[float] = []
-    others: list[float] = []
-    for region, citations in regions.items():
-        if region == "China":
-            continue
-        for cited in citations:
-            own.append(relevance(cited))
-            for other in draw.sample(citations, min(8, len(citations))):
-                if other.article != cited.article:
-                    others.append(relevance(replace(other, article=cited.article)))
-    assert len(own) > 300
-    ordered = sorted(others)
-    from bisect import bisect_left, bisect_right
-
-    wins = sum((bisect_left(ordered, x) + bisect_right(ordered, x)) / 2 for x in own)
-    assert wins / len(own) / len(others) >= 0.93
