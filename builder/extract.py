@@ -458,7 +458,7 @@ def _is_text(text: str) -> bool:
     tokens, letters = len(spaced.split()), len(_LETTERED.findall(spaced))
     numbers = len(_WORD.findall(spaced)) - letters
     symbols = len(_SYMBOL.findall(text))
-    return 0 < letters >= 0.9 * (tokens - numbers) and symbols <= 0.1 * tokens
+    return 0 < letters >= 0.9 * (tokens - numbers) and symbols <= 1 + 0.1 * tokens
 
 
 def _is_garbled(text: str) -> bool:

@@ -24,6 +24,7 @@ from tiebe.engine import Workers
 
 HERE = Path(__file__).parent / "extract"
 FAULTS: list[dict[str, Any]] = tomllib.loads((HERE / "faults.toml").read_text("utf-8"))["case"]
+WALLS: dict[str, list[str]] = tomllib.loads((HERE / "walls.toml").read_text("utf-8"))
 PAGES: dict[str, dict[str, Any]] = json.loads((HERE / "expected.json").read_text("utf-8"))
 BRIDGE = (HERE / "bridge.html").read_text("utf-8")
 
@@ -132,6 +133,13 @@ def test_extractors_out_of_time(workers: Workers, monkeypatch: pytest.MonkeyPatc
 def test_faults(case: dict[str, Any]) -> None:
     found = faults(case["text"], title=case.get("title", ""), url=case.get("url", ""))
     assert list(found) == case["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"), [(reason, text) for reason, texts in WALLS.items() for text in texts]
+)
+def test_what_walls_say(reason: str, text: str) -> None:
+    assert reason in faults(text)
 
 
 def test_every_reason_has_a_case() -> None:
