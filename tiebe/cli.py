@@ -246,7 +246,7 @@ def read_verdicts(
 
 
 def read_labels(path: Path) -> Any:
-    """Returns people's verdicts of a JSONL file, or of a CSV file as `tiebe label` makes it."""
+    """Returns a person's verdicts: a JSONL file, or a CSV as of `tiebe judge --annotate`."""
     from tiebe.labels import read_csv
     from tiebe.records import read_rows
 
@@ -570,6 +570,32 @@ def label(rows: list[dict[str, Any]], n: int, out: Path) -> None:
         with contextlib.suppress(KeyboardInterrupt):
             page.ended.wait()
     click.echo(f"labels: {out}")
+
+
+@main.command("agreement")
+@inputs
+@click.option(
+    "--with",
+    "labels",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A person's labels (CSV), or another judge's verdicts (a file or run folder).",
+)
+@click.option("--by", default="", help="Compare each group for itself, as language,model.")
+@draws
+@as_json
+def agreement_(paths: tuple[Path, ...], labels: Path, by: str, draws: int, as_json: bool) -> None:
+    """Compares judges with a person or with another judge, on the answers that both judged.
+
+    Tells the share judged differently and Cohen's kappa with intervals, who is stricter (McNemar's
+    test), and F1 of correct, incorrect and refusal.
+    """
+    from tiebe.scores import Bootstrap, agreement, frame
+
+    other = frame(read_labels(labels)) if labels.suffix == ".csv" else read_verdicts((labels,))
+    names = [name.strip() for name in by.split(",") if name.strip()]
+    table = agreement(read_verdicts(paths), other, by=names, bootstrap=Bootstrap(draws=draws))
+    show({"": table}, as_json=as_json)
 
 
 @main.command("exam")

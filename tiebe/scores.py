@@ -1021,58 +1021,116 @@ def _change_points(right: Floats, size: Floats) -> tuple[Ints, Floats]:
 # Judges
 
 
-def agreement(rows: Rows, labels: Rows, *, bootstrap: Bootstrap = DEFAULT) -> pd.DataFrame:
-    """Compares each judge with people who judged the same answers (Table 2).
+def agreement(
+    rows: Rows, labels: Rows, *, by: Sequence[str] = (), bootstrap: Bootstrap = DEFAULT
+) -> pd.DataFrame:
+    """Compares each judge with people, or with another judge, on the same answers (Table 2).
 
     Args:
         rows: See `frame`; the judge's name is taken from `judge` or `judge_model`.
-        labels: The people's verdicts in `correct`, told apart by question, split and model as far
-            as they name them.
-        bootstrap: Its level is that of the interval.
+        labels: The people's verdicts in `correct` and `refusal`, told apart by question, split and
+            model as far as they name them.
+        by: Columns whose groups are compared each for itself, as `language`.
+        bootstrap: How the intervals are computed, over events.
 
     Returns:
-        One line per judge: judge, n (answers that both decided), human and verdict (share judged
-        correct by each), divergence (share judged differently), low, high (Wilson), kappa, stricter
-        and laxer (counts: wrong for the judge and right for people, and the reverse).
+        One line per judge and group: judge, the columns of `by`, n (answers that both decided),
+        human and verdict (share judged correct by each), divergence (share judged differently) with
+        low and high (Wilson's form), kappa (Cohen's) with kappa_low and kappa_high, stricter and
+        laxer (counts: wrong for the judge and right for people, and the reverse), difference
+        (verdict less human) with difference_low and difference_high, p (McNemar's exact test),
+        direction (`stricter` or `laxer` where p is below 1 - level, else empty), and F1 for each
+        class: f1_correct, f1_incorrect, f1_refusal (missing where one of both tells no refusals).
 
     Raises:
         RecordError: See `frame`; or a label fits several answers of one judge.
+        SettingsError: There is no such column.
     """
     data, people = frame(rows), frame(labels)
     judge = _first(texts(data, "judge"), texts(data, "judge_model"))
     data = data.assign(judge=judge.where(judge != "", UNKNOWN))
     key = ["item", *(name for name in ("split", "model") if (people[name] != "").any())]
-    people = people[people["correct"].notna()].drop_duplicates(key)[[*key, "correct"]]
-    both = data[data["correct"].notna()].merge(people, on=key, suffixes=("", "_human"))
+    people = people[people["correct"].notna()].drop_duplicates(key)
+    both = data[data["correct"].notna()].merge(
+        people[[*key, "correct", "refusal"]], on=key, suffixes=("", "_human")
+    )
     several = both.duplicated([*key, "judge"])
     if several.any():
         question = both.loc[several, "item"].iloc[0]
         raise RecordError(
             f"the label of question '{question}' fits several answers: name the model and split"
         )
-    lines = []
-    for name, part in both.groupby("judge", sort=True):
-        ours, theirs = part["correct"].to_numpy(), part["correct_human"].to_numpy()
-        n = len(part)
-        apart = np.array([(ours != theirs).mean()])
-        low, high = _wilson(apart, np.zeros(1), np.array([n]), bootstrap.level)
-        chance = ours.mean() * theirs.mean() + (1 - ours.mean()) * (1 - theirs.mean())
-        lines.append(
-            {
-                "judge": name,
-                "n": n,
-                "human": theirs.mean(),
-                "verdict": ours.mean(),
-                "divergence": apart[0],
-                "low": low[0],
-                "high": high[0],
-                "kappa": (1 - apart[0] - chance) / (1 - chance) if chance < 1 else np.nan,
-                "stricter": int(((ours == 0) & (theirs == 1)).sum()),
-                "laxer": int(((ours == 1) & (theirs == 0)).sum()),
-            }
-        )
-    columns = ["judge", "n", "human", "verdict", "divergence", "low", "high", "kappa"]
-    return pd.DataFrame(lines, columns=[*columns, "stricter", "laxer"])
+    for name in by:
+        if name not in both:
+            raise SettingsError(f"no column '{name}' to group by{nearest(name, both.columns)}")
+    lines = [
+        dict(zip(("judge", *by), names, strict=True)) | _agreement(part, bootstrap)
+        for names, part in both.groupby(["judge", *by], sort=True)
+    ]
+    return pd.DataFrame(lines, columns=None if lines else ["judge", *by, "n"])
+
+
+def _agreement(both: pd.DataFrame, bootstrap: Bootstrap) -> dict[str, Any]:
+    """Returns what `agreement` tells of answers that two have judged."""
+    from scipy.stats import binomtest  # slow to import
+
+    ours, theirs = both["correct"].to_numpy() == 1, both["correct_human"].to_numpy() == 1
+    cells = np.stack([ours & theirs, ours & ~theirs, ~ours & theirs, ~ours & ~theirs], axis=1)
+    numbers, names = pd.factorize(both["cluster"])
+    counts = np.zeros((len(names), 4))
+    np.add.at(counts, numbers, cells)
+    total = counts.sum(axis=0, keepdims=True)
+    samples = np.concatenate([weight @ counts for weight in _weights(len(names), 4, bootstrap)])
+    tails = ((1 - bootstrap.level) / 2, (1 + bootstrap.level) / 2)
+    apart, kappa, difference = _two_judges(total)
+    drawn_apart, drawn_kappa, drawn_difference = _two_judges(samples)
+    low, high = _wilson(
+        apart, drawn_apart.var(keepdims=True), np.array([len(names)]), bootstrap.level
+    )
+    yes, stricter, laxer, no = total[0, 0], int(total[0, 2]), int(total[0, 1]), total[0, 3]
+    odd = stricter + laxer
+    p = float(binomtest(stricter, odd).pvalue) if odd else 1.0
+    some = np.isfinite(drawn_kappa)
+    kappas = np.quantile(drawn_kappa[some], tails) if some.any() else (np.nan, np.nan)
+    told = both["refusal"].notna() & both["refusal_human"].notna()
+    refusals = both.loc[told, ["refusal", "refusal_human"]].sum(axis=1)
+    return {
+        "n": len(both),
+        "human": theirs.mean(),
+        "verdict": ours.mean(),
+        "divergence": apart[0],
+        "low": low[0],
+        "high": high[0],
+        "kappa": kappa[0],
+        "kappa_low": kappas[0],
+        "kappa_high": kappas[1],
+        "stricter": stricter,
+        "laxer": laxer,
+        "difference": difference[0],
+        "difference_low": np.quantile(drawn_difference, tails[0]),
+        "difference_high": np.quantile(drawn_difference, tails[1]),
+        "p": p,
+        "direction": ("stricter" if stricter > laxer else "laxer") if p < 2 * tails[0] else "",
+        "f1_correct": _f1(yes, odd),
+        "f1_incorrect": _f1(no, odd),
+        "f1_refusal": _f1((refusals == 2).sum(), (refusals == 1).sum()),
+    }
+
+
+def _two_judges(cells: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns divergence, kappa and difference of tables (both, only ours, only theirs, none)."""
+    share = cells / cells.sum(axis=1, keepdims=True)
+    apart = share[:, 1] + share[:, 2]
+    ours, theirs = share[:, 0] + share[:, 1], share[:, 0] + share[:, 2]
+    chance = ours * theirs + (1 - ours) * (1 - theirs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        kappa = np.where(chance < 1, (1 - apart - chance) / (1 - chance), np.nan)
+    return apart, kappa, ours - theirs
+
+
+def _f1(both: float, one: float) -> float:
+    """Returns the F1 of a class that both, or only one of two judges saw."""
+    return 2 * both / (2 * both + one) if both + one else float("nan")
 
 
 # What the benchmark covers

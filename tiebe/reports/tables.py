@@ -263,7 +263,9 @@ def _question_types(inputs: Inputs) -> pd.DataFrame:
 def _agreement(inputs: Inputs) -> pd.DataFrame:
     if inputs.labels is None:
         return pd.DataFrame()
-    return agreement(inputs.verdicts, inputs.labels, bootstrap=inputs.bootstrap)
+    table = agreement(inputs.verdicts, inputs.labels, bootstrap=inputs.bootstrap)
+    names = ["judge", "n", "human", "verdict", "divergence", "low", "high", "kappa"]
+    return table[[*names, "stricter", "laxer", "p"]] if len(table) else table
 
 
 def _availability(inputs: Inputs) -> pd.DataFrame:
@@ -352,6 +354,8 @@ _FORMS = {
     "p": "{:.3f}",
     "value": "{:.3f}",
     "kappa": "{:.3f}",
+    "kappa_low": "{:.3f}",
+    "kappa_high": "{:.3f}",
     "hdi": "{:.3f}",
     "mys": "{:.2f}",
     "by": "{:+.4g}",
