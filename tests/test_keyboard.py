@@ -78,3 +78,33 @@ def test_only_who_knows_the_address_is_served(address: str) -> None:
     root = address.rsplit("/", 2)[0]
     assert ask(root + "/")[0] == 404 and ask(root + "/guess/cards")[0] == 404
     assert ask(address + "cards", Host="rebound.example")[0] == 404
+
+
+@pytest.mark.browser
+def test_a_person_decides_by_keyboard(
+    address: str, page: Page, kept: list[tuple[str, Decision]], browser: Any
+) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    wrong: list[str] = []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+    tab.goto(address)
+    tab.wait_for_selector("text=Who 1?")  # card 0 is decided already
+    assert tab.inner_text("#count") == "1 of 3" and tab.inner_text("dd >> nth=0") == "<b>Who 1?</b>"
+    tab.keyboard.press("/")
+    tab.keyboard.type("y and n are only letters here")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("y")
+    tab.wait_for_selector("text=2 of 3")
+    tab.keyboard.press("ArrowLeft")
+    assert tab.input_value("#note") == "y and n are only letters here"
+    tab.keyboard.press("n")
+    tab.wait_for_selector("text=Who 2?")
+    tab.click("text=it is not")
+    tab.wait_for_selector("text=All are decided")
+    assert [(key, made.choice) for key, made in kept] == [("1", "yes"), ("1", "no"), ("2", "no")]
+    tab.click("#end")
+    tab.wait_for_selector("text=You can close this page")
+    assert page.ended.is_set() and not wrong
+    context.close()

@@ -1,13 +1,10 @@
-"""Verdicts of three made-up models and a browser to look at reports of them."""
+"""Verdicts of three made-up models."""
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHROMIUM = Path("/usr/bin/chromium")
 MODELS = {"gpt-4.1": (0.75, "2024-07"), "mistral-large-latest": (0.55, "2023-10"), "own": (0.3, "")}
 REGIONS = {
     "the_United_States": 0.1,
@@ -64,17 +61,3 @@ def made_up() -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def verdicts() -> list[dict[str, Any]]:
     return made_up()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.is_file():
-        pytest.skip(f"needs chromium at {CHROMIUM}")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield chromium
-        chromium.close()
