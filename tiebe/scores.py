@@ -27,6 +27,7 @@ from tiebe.regions import REGIONS, find_regions
 __all__ = [
     "INDICATORS",
     "KEYS",
+    "MONTH",
     "PERIODS",
     "QUESTION_TYPES",
     "SMALL",
@@ -55,6 +56,9 @@ PERIODS: tuple[tuple[int, str], ...] = (
     (2026, "2026–"),
 )
 """First year and name of each period: the paper's four, then what came since."""
+
+MONTH = r"[0-9]{4}-(?:0[1-9]|1[0-2])"
+"""What a month looks like: `2023-01`."""
 
 SMALL = 30
 """A group with fewer rows than this is marked: its figures say little."""
@@ -184,7 +188,7 @@ def between(
     for limit, later in ((after, True), (before, False)):
         if limit is None:
             continue
-        if not re.fullmatch(_MONTH, limit):
+        if not re.fullmatch(MONTH, limit):
             raise SettingsError(f"'{limit}' is no month, expected one as 2023-01")
         month = data["month"].where(data["month"] != "", "01" if later else "12")
         when = data["year"] + "-" + month
@@ -231,7 +235,6 @@ def texts(data: pd.DataFrame, name: str) -> pd.Series:
 
 
 _ADDED = ("macro_region", "period", "question_type", "cutoff", "item", "cluster")
-_MONTH = r"[0-9]{4}-(?:0[1-9]|1[0-2])"
 _SPLIT = {"": "", "en": "english", "english": "english"}
 _INTERROGATIVE = re.compile(r"\b(what|how\s+many|which|when|who|whom|whose|why|how|where)\b")
 
@@ -908,7 +911,7 @@ def cutoffs(rows: Rows, *, bootstrap: Bootstrap = DEFAULT) -> pd.DataFrame:
     models = [name for name in sorted(data["model"].unique()) if name]
     if len(data) and not models:
         raise SettingsError("cannot find cutoffs: no row says its model")
-    dated = (data["year"] + "-" + data["month"]).str.fullmatch(_MONTH) & data["correct"].notna()
+    dated = (data["year"] + "-" + data["month"]).str.fullmatch(MONTH) & data["correct"].notna()
     data = data[dated.astype(bool)]
     lines = []
     for name in models:

@@ -144,6 +144,29 @@ def test_a_year_table_of_one_region(opened):
     assert page.locator("#figure-years_by_region_and_model td.few").count() > 0
 
 
+def test_a_mark_tells_its_figures_and_the_legend_picks_a_model(opened):
+    it = opened()
+    page = it.page
+    chart = page.locator("[data-chart=accuracy_over_time]")
+    chart.evaluate("node => node.scrollIntoView({behavior: 'instant'})")
+    sync_api.expect(chart).to_have_attribute("data-drawn", "true")
+    points = chart.locator(".layer_2_marks path")
+    points.nth(3).hover()
+    sync_api.expect(page.locator("#tip")).to_contain_text("From")
+    assert re.search(r"January 20\d\d", page.inner_text("#tip"))
+    page.keyboard.press("Escape")
+    sync_api.expect(page.locator("#tip")).to_be_hidden()
+    chart.locator(".role-legend-entry text").first.click()
+    faint = "nodes => nodes.filter(n => Number(n.getAttribute('opacity')) < 0.5).length"
+    sync_api.expect(points.nth(3)).to_be_attached()
+    page.wait_for_timeout(300)
+    assert 0 < points.evaluate_all(faint) < points.count()
+    page.locator("[data-chart=cutoffs]").evaluate("n => n.scrollIntoView({behavior: 'instant'})")
+    page.locator("[data-chart=cutoffs] .layer_1_marks path").first.hover()
+    sync_api.expect(page.locator("#tip")).to_contain_text("Lower from")
+    assert it.quiet()
+
+
 def test_answers_can_be_filtered_searched_and_turned(opened, verdicts):
     page = opened().page
     assert page.inner_text("#count") == f"{len(verdicts):,} of {len(verdicts):,} answers"

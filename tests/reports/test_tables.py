@@ -56,6 +56,13 @@ def test_the_cutoffs_give_the_month_after_the_published_one(tables):
     assert lines.loc[("english", "own"), "stated_end"] == ""
 
 
+def test_time_is_cut_into_years_where_half_years_would_be_too_small(verdicts, tables):
+    assert set(tables["time_by_model"].data.since.str[-3:]) == {"-01"}
+    many = frame([row | {"id": f"{row['id']}-{i}"} for row in verdicts for i in range(6)])
+    table = make_tables(Inputs(many, bootstrap=Bootstrap(draws=10)), "time_by_model")
+    assert set(table["time_by_model"].data.since.str[-3:]) == {"-01", "-07"}
+
+
 def test_gaps_are_to_the_united_states_and_the_world_has_none(tables):
     regions = tables["regions"].data.query("split == 'english' and events_of == 'all'")
     regions = regions.set_index("region")

@@ -66,15 +66,15 @@ def make_charts(tables: Mapping[str, Table], models: list[str]) -> list[Chart]:
         ),
         Chart(
             "accuracy_over_time",
-            ("half_years_by_model", "cutoffs"),
-            "Accuracy of each model by half year of the events; upright lines are the published "
+            ("time_by_model", "cutoffs"),
+            "Accuracy of each model over the time of the events; upright lines are the published "
             "knowledge cutoffs.",
             _over_time("accuracy", "Accuracy", colour, shape),
         ),
         Chart(
             "refusal_over_time",
-            ("half_years_by_model", "cutoffs"),
-            "Share of refusals of each model by half year of the events; upright lines are the "
+            ("time_by_model", "cutoffs"),
+            "Share of refusals of each model over the time of the events; upright lines are the "
             "published knowledge cutoffs.",
             _over_time("refusal", "Refusals", colour, shape),
         ),
@@ -167,6 +167,11 @@ _SCORE_TIPS = _tips(
     ("refusal", "Refusals", ".1%"),
     ("n", "n", ",d"),
 )
+
+
+def _as_text(name: str, as_: str) -> Spec:
+    """Returns the transform that writes a month as people do."""
+    return {"calculate": f"utcFormat(toDate(datum.{name}), '%B %Y')", "as": as_}
 
 
 def _y(name: str, order: str, direction: str = "descending") -> Spec:
@@ -315,9 +320,18 @@ def _over_time(name: str, title: str, colour: Spec, shape: Spec) -> Spec:
             "labelFlush": False,
         },
     }
-    lines = {"data": {"name": "half_years_by_model"}, "transform": [{"filter": "!datum.small"}]}
+    lines = {
+        "data": {"name": "time_by_model"},
+        # Small groups are left out where there are others.
+        "transform": [
+            {"calculate": "datum.small ? 1 : 0", "as": "few"},
+            {"joinaggregate": [{"op": "mean", "field": "few", "as": "share_few"}]},
+            {"filter": "datum.share_few == 1 || datum.few == 0"},
+            _as_text("since", "start"),
+        ],
+    }
     tips = [
-        {"field": "half_year", "type": "nominal", "title": "Half year from"},
+        {"field": "start", "type": "nominal", "title": "From"},
         *_SCORE_TIPS,
     ]
     return {
@@ -348,7 +362,7 @@ def _over_time(name: str, title: str, colour: Spec, shape: Spec) -> Spec:
                 ],
                 "mark": {"type": "line", "strokeWidth": 2},
                 "encoding": {
-                    "x": {"field": "half_year", **x},
+                    "x": {"field": "since", **x},
                     "y": {
                         "field": name,
                         "type": "quantitative",
@@ -362,7 +376,7 @@ def _over_time(name: str, title: str, colour: Spec, shape: Spec) -> Spec:
                 **lines,
                 "mark": {"type": "point", "filled": True, "size": 50},
                 "encoding": {
-                    "x": {"field": "half_year", **x},
+                    "x": {"field": "since", **x},
                     "y": {"field": name, "type": "quantitative"},
                     "color": colour,
                     "shape": shape,
@@ -382,15 +396,16 @@ def _cutoffs() -> Spec:
     }
     tips = _tips(
         ("model", "Model", ""),
-        ("month", "Lower from", ""),
-        ("low", "between", ""),
-        ("high", "and", ""),
+        ("since", "Lower from", ""),
+        ("from", "between", ""),
+        ("to", "and", ""),
         ("stated", "Published cutoff", ""),
         ("before", "Accuracy before", ".1%"),
         ("after", "and after", ".1%"),
         ("note", "Note", ""),
     )
-    told = {"filter": "datum.month != ''"}
+    months = {"month": "since", "low": "from", "high": "to"}
+    told = [{"filter": "datum.month != ''"}, *(_as_text(*pair) for pair in months.items())]
     return {
         "data": {"name": "cutoffs"},
         "height": {"step": 30},
@@ -405,12 +420,12 @@ def _cutoffs() -> Spec:
         },
         "layer": [
             {
-                "transform": [told],
+                "transform": told,
                 "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.35},
                 "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}},
             },
             {
-                "transform": [told],
+                "transform": told,
                 "mark": {"type": "point", "filled": True, "size": 95, "opacity": 1},
                 "encoding": {"x": {"field": "month", **x}},
             },

@@ -351,6 +351,7 @@ function drawMap() {
     }),
   );
   $("map-top").textContent = percent(top, 0);
+  $("map-measure").textContent = { accuracy: "Accuracy", refusal: "Refusals", attempted: "Accuracy when attempted" }[measure];
   const row = found.get(chosen);
   if (!row) return;
   const button = make("button", { type: "button", class: "more" }, "Read its answers");

@@ -217,6 +217,7 @@ def _page(inputs: Inputs, tables: Mapping[str, Table]) -> str:
         headline=_headline(data),
         findings=_findings(tables, models),
         lag=_lag(tables, splits),
+        time=_time(tables),
         method=METHOD,
         version=version("tiebe"),
     )
@@ -431,6 +432,19 @@ def _findings(tables: Mapping[str, Table], models: Sequence[Mapping[str, str]]) 
 
 def _place(slug: str) -> str:
     return REGIONS[slug].name if slug in REGIONS else slug
+
+
+def _time(tables: Mapping[str, Table]) -> str:
+    """Returns what the charts over time show."""
+    if "time_by_model" not in tables:
+        return ""
+    data = tables["time_by_model"].data
+    step = "half year" if data["since"].str.endswith("-07").any() else "year"
+    small = "" if data["small"].all() else f", groups of fewer than {SMALL} rows are left out"
+    return (
+        f"By {step} of the events; dashed lines are published cutoffs{small}. Choose models in the "
+        "legend."
+    )
 
 
 def _lag(tables: Mapping[str, Table], splits: Sequence[str]) -> str:

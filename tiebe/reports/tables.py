@@ -13,6 +13,7 @@ from tiebe.models import find_model
 from tiebe.regions import REGIONS
 from tiebe.scores import (
     INDICATORS,
+    MONTH,
     QUESTION_TYPES,
     UNKNOWN,
     Bootstrap,
@@ -139,13 +140,19 @@ def _regions(inputs: Inputs) -> pd.DataFrame:
     return table[["split", "events_of", *table.columns.drop(["split", "events_of"])]]
 
 
-def _half_years(inputs: Inputs) -> pd.DataFrame:
-    data = inputs.verdicts[(inputs.verdicts["year"] != "") & (inputs.verdicts["month"] != "")]
-    half = data["year"] + "-" + data["month"].map(lambda month: "01" if month < "07" else "07")
-    data = data.assign(half_year=half)
+def _time(inputs: Inputs) -> pd.DataFrame:
+    """Scores by half year, or by year where most groups of half a year would be too small."""
+    data = inputs.verdicts
+    data = data[(data["year"] + "-" + data["month"]).str.fullmatch(MONTH).astype(bool)]
     if data.empty:
-        return data
-    return score(data, ["split", "half_year", "model"], bootstrap=inputs.bootstrap)
+        return pd.DataFrame()
+    half = data["month"].map(lambda month: "01" if month < "07" else "07")
+    for start in (half, "01"):
+        dated = data.assign(since=data["year"] + "-" + start)
+        table = score(dated, ["split", "since", "model"], bootstrap=inputs.bootstrap)
+        if table["small"].mean() < 0.5:
+            break
+    return table
 
 
 def _drop(inputs: Inputs) -> pd.DataFrame:
@@ -309,7 +316,7 @@ TABLES: Mapping[str, _Recipe] = MappingProxyType(
             ("period", "model"),
             lambda inputs: _scores(inputs, "period", "model"),
         ),
-        "half_years_by_model": ("Half years by model", ("year", "month", "model"), _half_years),
+        "time_by_model": ("Half years (or years) by model", ("year", "month", "model"), _time),
         "years_by_model": (
             "Years by model",
             ("year", "model"),
