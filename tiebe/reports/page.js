@@ -389,7 +389,7 @@ function drawDifferences() {
         const text = `${pair.by > 0 ? "+" : ""}${(100 * pair.by).toFixed(1)}`;
         const td = make("td", { class: "turn", title: `${percent(pair.by)} [${percent(pair.low)} – ${percent(pair.high)}], n = ${whole(pair.row.n)}` }, open ? `(${text})` : text);
         td.style.setProperty("--side", pair.by > 0 ? "var(--heat-middle)" : "var(--minus)");
-        td.style.setProperty("--v", ((0.55 * Math.abs(pair.by)) / top).toFixed(3));
+        td.style.setProperty("--v", (((isDark() ? 0.8 : 0.6) * Math.abs(pair.by)) / top).toFixed(3));
         return td;
       })))),
     ),
