@@ -4,15 +4,16 @@ import base64
 import gzip
 import json
 import re
+import sys
 import time
 
 import pandas as pd
 import pytest
 
-from tiebe.errors import RecordError
+from tiebe.errors import RecordError, TiebeError
 from tiebe.regions import REGIONS
 from tiebe.reports import report
-from tiebe.reports.page import TILES
+from tiebe.reports.page import TILES, _library
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.browser
@@ -339,6 +340,14 @@ def test_a_report_of_almost_nothing(browser, tmp_path):
     page.close()
     with pytest.raises(RecordError, match="no verdicts"):
         report([], tmp_path)
+
+
+def test_without_the_library_of_the_charts_the_remedy_is_named(verdicts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    _library.cache_clear()
+    with pytest.raises(TiebeError, match=r"pip install 'tiebe\[report\]'"):
+        report(verdicts[:30], tmp_path)
+    assert not (tmp_path / "index.html").exists()
 
 
 def test_the_same_rows_give_the_same_page(folder, verdicts, more, tmp_path):

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from tiebe.errors import RecordError
+from tiebe.errors import RecordError, TiebeError
 from tiebe.models import find_model
 from tiebe.records import read_rows
 from tiebe.regions import LANGUAGES, REGIONS
@@ -118,6 +118,7 @@ def report(
     Raises:
         RecordError: There are no rows, or they have no verdicts.
         SettingsError: The release is none.
+        TiebeError: The extra `report` is not installed.
     """
     questions, extraction = _release(release)
     inputs = Inputs(
@@ -231,8 +232,10 @@ def _asset(name: str) -> str:
 @cache
 def _library() -> str:
     """Returns Vega, Vega-Lite and vega-embed as one script."""
-    import vl_convert
-
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise TiebeError("a report needs its charts: pip install 'tiebe[report]'") from error
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     code = bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
     return f"(() => {{{code}\n}})();"  # its names are many and short: they stay in there
