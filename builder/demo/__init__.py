@@ -21,7 +21,7 @@ from tiebe.evaluation import evaluate
 from tiebe.llm import Ask, open_model
 from tiebe.load import load_tiebe
 
-__all__ = ["PAGES", "REPLIES", "Document", "demonstrate", "documents", "serve"]
+__all__ = ["PAGES", "REPLIES", "Document", "build", "demonstrate", "documents", "serve"]
 
 _FOLDER = Path(__file__).resolve().parent
 
@@ -130,6 +130,22 @@ ANSWER_TOKENS = 48
 """The local model is small and rambles; what it knows it says at once."""
 
 
+def build(folder: Path, *, progress: bool = True) -> Path:
+    """Builds the demonstration's release and returns its folder.
+
+    Args:
+        folder: Where the run is kept; what it holds already is not done again.
+        progress: Whether progress bars go to stderr.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with serve() as rewrite:
+        toml = _RUN.format(pages=PAGES, replies=REPLIES, rewrite=rewrite)
+        (folder / "run.toml").write_text(toml, "utf-8")
+        with Run(folder, progress=progress) as run:
+            run.upto("release")
+            return run.release
+
+
 def demonstrate(folder: Path, *, model: Ask = "local", progress: bool = True) -> Iterator[str]:
     """Builds a release from the bundled inputs, has a model answer it, judges and scores.
 
@@ -144,19 +160,13 @@ def demonstrate(folder: Path, *, model: Ask = "local", progress: bool = True) ->
     Raises:
         SettingsError: The local model is not installed.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     yield (
         "Replayed: the pages, the articles and the writer's and translator's replies are bundled "
         "with this package, in our own words.\nReal: reading the pages, fetching over HTTP from a "
         "server on 127.0.0.1, extraction, selection, checks, the release; the local model "
         "SmolLM2-135M that answers; the offline judge; the scores."
     )
-    with serve() as rewrite:
-        toml = _RUN.format(pages=PAGES, replies=REPLIES, rewrite=rewrite)
-        (folder / "run.toml").write_text(toml, "utf-8")
-        with Run(folder, progress=progress) as run:
-            run.upto("release")
-            release = run.release
+    release = build(folder, progress=progress)
     questions = load_tiebe(source=release, language="both")
     rows = questions.to_list()
     natives = {row["id"]: row for row in rows if row["language"] != "en"}
