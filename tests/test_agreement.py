@@ -13,7 +13,7 @@ from tiebe.cli import main
 from tiebe.errors import SettingsError
 from tiebe.keyboard import Decision
 from tiebe.labels import draw, label_page
-from tiebe.scores import Bootstrap, agreement
+from tiebe.scores import Bootstrap, agreement, judge_notes
 
 RANDOM = np.random.default_rng(3)
 
@@ -109,3 +109,13 @@ def test_a_persons_labels_are_compared_by_the_verb(tmp_path: Path) -> None:
     assert line["n"] == 30 and line["human"] == 1.0 and line["direction"] == "stricter"
     result = CliRunner().invoke(main, ["agreement", str(verdicts), "--with", str(verdicts)])
     assert result.exit_code == 0 and "100.0%" in result.stdout and "1.000" in result.stdout
+
+
+def test_who_judged_is_told_where_it_matters() -> None:
+    assert judge_notes(rows(4)) == []
+    paper = rows(4, judge="j, refusal by the offline rule")
+    assert judge_notes(rows(4) + paper) == []
+    (mixed,) = judge_notes(rows(4) + rows(4, judge="k"))
+    assert "2 judges (j; k)" in mixed
+    (offline,) = judge_notes(rows(3) + rows(1, decided_by="offline"))
+    assert offline.startswith("25% of the verdicts are of the offline judge")

@@ -46,6 +46,7 @@ def test_three_lines_without_a_key() -> None:
     assert [row["correct"] for row in result.rows[:4]] == [True, True, False, False]
     assert list(result.scores["accuracy"]) == [0.5, 0.5]
     assert "<table" in result._repr_html_() and "50.0%" in str(result)
+    assert "100% of the verdicts are of the offline judge" in str(result)
 
 
 def test_a_run_folder_is_resumable_and_scored(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def score_(
     eval_results: Path | None,
 ) -> None:
     """Prints the scores of run folders or files of verdicts (JSON lines)."""
-    from tiebe.scores import Bootstrap, score
+    from tiebe.scores import Bootstrap, judge_notes, score
 
     data = read_verdicts(paths, after, before)
     bootstrap = Bootstrap(draws=draws)
@@ -98,6 +98,8 @@ def score_(
             names = [name.strip() for name in by.split(",") if name.strip()]
         tables = {"": score(data, names, average=average, bootstrap=bootstrap)}
     show(tables, as_json=as_json, as_latex=as_latex)
+    for note in judge_notes(data):
+        click.echo(note, err=True)
     if eval_results is not None:
         from tiebe.reports.eval_results import eval_results as results
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import html
 import json
 import re
 from collections import Counter
@@ -116,11 +117,17 @@ class Result:
         shares = [name for name in shown.columns if shown[name].dtype.kind == "f"]
         return shown.assign(**{c: shown[c].map("{:.1%}".format) for c in shares})
 
+    def _notes(self) -> list[str]:
+        from tiebe.scores import judge_notes
+
+        return judge_notes(self.rows)
+
     def __str__(self) -> str:
-        return str(self._shown().to_string(index=False))
+        return "\n".join([self._shown().to_string(index=False), *self._notes()])
 
     def _repr_html_(self) -> str:
-        return str(self._shown().to_html(index=False, escape=True))
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        return self._shown().to_html(index=False, escape=True) + notes
 
 
 def evaluate(

@@ -42,6 +42,7 @@ __all__ = [
     "english_native",
     "frame",
     "gaps",
+    "judge_notes",
     "question_type",
     "score",
     "texts",
@@ -1134,6 +1135,29 @@ def _two_judges(cells: Floats) -> tuple[Floats, Floats, Floats]:
 def _f1(both: float, one: float) -> float:
     """Returns the F1 of a class that both, or only one of two judges saw."""
     return 2 * both / (2 * both + one) if both + one else float("nan")
+
+
+def judge_notes(rows: Rows) -> list[str]:
+    """Returns what a reader of scores must know of who judged, in a sentence each; mostly nothing.
+
+    Args:
+        rows: See `frame`.
+    """
+    data = frame(rows)
+    judges = sorted({name.partition(", refusal by")[0] for name in texts(data, "judge")} - {""})
+    notes = []
+    if len(judges) > 1:
+        notes.append(
+            f"The verdicts are of {len(judges)} judges ({'; '.join(judges)}): only models judged "
+            "by the same one can be compared."
+        )
+    share = (texts(data, "decided_by") == "offline").mean() if len(data) else 0.0
+    if share:
+        notes.append(
+            f"{share:.0%} of the verdicts are of the offline judge, which imitates one language "
+            "model: models that lie close together may rank otherwise under that model itself."
+        )
+    return notes
 
 
 # What the benchmark covers

@@ -28,7 +28,7 @@ from tiebe.records import read_rows
 from tiebe.regions import LANGUAGES, REGIONS
 from tiebe.reports.charts import make_charts
 from tiebe.reports.tables import EVENTS, Inputs, Table, make_tables
-from tiebe.scores import SMALL, Rows, frame, texts
+from tiebe.scores import SMALL, Rows, frame, judge_notes, texts
 
 __all__ = ["report"]
 
@@ -216,7 +216,7 @@ def _page(inputs: Inputs, tables: Mapping[str, Table]) -> str:
         splits=splits,
         events=payload["events"],
         headline=_headline(data),
-        findings=_findings(tables, models),
+        findings=[*_findings(tables, models), *judge_notes(data)],
         lag=_lag(tables, splits),
         time=_time(tables),
         method=METHOD,
