@@ -2,25 +2,51 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from builder.records import Article, Candidate, Drop
+from builder.replies import ask, ask_again, declined, read_pairs, unfinished
+from builder.rules import MONTHS
 from tiebe.engine import Stage
 from tiebe.llm import Model, count_tokens, find_json
 from tiebe.prompts import Prompt
 
-__all__ = ["display_date", "generate", "messages_for", "parse_pairs", "shorten", "stage"]
+__all__ = ["Grounding", "Writing", "display_date", "generate", "messages_for", "shorten", "stage"]
 
-CONTENT_TOKENS = 6000
-"""How much of an article the writer is shown."""
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？।።]|\n")
+_UNREADABLE = "Your reply could not be read. Reply in exactly the form that was asked for."
 
-_MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
-_SENTENCE_END = re.compile(r"[.!?。！？।።](?=\s|$|[\u2e80-\u9fff])")
-_LABEL = re.compile(
-    r"^[\s>#*_\d.)(-]*(?P<label>question|answer)\s*\d*\s*[*_]*\s*[:：][*_]*\s*", re.I | re.M
-)
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """Who checks whether the article supports an answer."""
+
+    model: Model
+    prompt: Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Who writes, and how."""
+
+    model: Model
+    prompt: Prompt
+    count: int
+    """Candidates asked for."""
+    tokens: int = 6000
+    """How much of an article the writer is shown."""
+    grounding: Grounding | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What a journal key needs."""
+        params = {**self.model.params, "prompt": self.prompt.sha256, "count": self.count}
+        params["tokens"] = self.tokens
+        if self.grounding:
+            ground = self.grounding
+            params["ground"] = {**ground.model.params, "prompt": ground.prompt.sha256}
+        return params
 
 
 def display_date(start: str, end: str | None = None) -> str:
@@ -30,75 +56,53 @@ def display_date(start: str, end: str | None = None) -> str:
         parts = date.split("-")
         if len(parts) == 1:
             return date
-        name = f"{_MONTHS[int(parts[1]) - 1]} {parts[0]}"
+        name = f"{MONTHS[int(parts[1]) - 1]} {parts[0]}"
         return f"{int(parts[2])} {name}" if len(parts) == 3 else name
 
     return f"{one(start)} to {one(end)}" if end else one(start)
 
 
-def shorten(text: str, tokens: int = CONTENT_TOKENS) -> str:
+def shorten(text: str, tokens: int) -> str:
     """Returns the text cut after the last sentence that fits into so many tokens."""
-    if count_tokens(text) <= tokens:
+    short = text
+    while (count := count_tokens(short)) > tokens and short:
+        short = short[: min(len(short) - 1, len(short) * tokens // count)]
+    if len(short) == len(text):
         return text
-    cut = int(len(text) * tokens / count_tokens(text))
-    ends = [m.end() for m in _SENTENCE_END.finditer(text, 0, cut)]
-    return text[: ends[-1] if ends else cut]
+    ends = [m.end() for m in _SENTENCE_END.finditer(short + " ")]
+    # A sentence as long as half of the rest is a table or a list: then a word will do.
+    end = ends[-1] if ends and ends[-1] > len(short) // 2 else short.rfind(" ")
+    return short[:end].rstrip() if end > 0 else short
 
 
-def parse_pairs(reply: str) -> list[tuple[str, str]]:
-    """Returns the questions and answers of a reply: JSON, fenced or not, or labelled lines."""
-    found = find_json(reply)
-    if isinstance(found, dict):
-        items = found.get("questions")
-        rows = items if isinstance(items, list) else [found]
-        return [
-            (row["question"].strip(), row["answer"].strip())
-            for row in rows
-            if isinstance(row, dict)
-            and isinstance(row.get("question"), str)
-            and isinstance(row.get("answer"), str)
-        ]
-    marks = list(_LABEL.finditer(reply))
-    ends = [*(m.start() for m in marks[1:]), len(reply)][: len(marks)]
-    parts = [
-        (m["label"].casefold(), reply[m.end() : end].strip().strip("*_").strip())
-        for m, end in zip(marks, ends, strict=True)
-    ]
-    return [
-        (question, answer.split("\n\n")[0].strip())
-        for (first, question), (second, answer) in zip(parts, parts[1:], strict=False)
-        if first == "question" and second == "answer"
-    ]
-
-
-def messages_for(article: Article, *, prompt: Prompt, count: int) -> list[dict[str, str]]:
-    """Returns the messages that ask for up to `count` questions on an article's event."""
+def messages_for(article: Article, writing: Writing) -> list[dict[str, str]]:
+    """Returns the messages that ask for questions on an article's event."""
     event = article.event
-    return prompt.render(
-        n_questions=count,
+    return writing.prompt.render(
+        n_questions=writing.count,
         event=event.text,
         date=display_date(event.start or str(event.year), event.end),
         title=article.title,
-        content=shorten(article.text),
+        content=shorten(article.text, writing.tokens),
     )
 
 
-def generate(article: Article, *, model: Model, prompt: Prompt, count: int) -> Iterable[Any]:
-    """Returns the candidates that the model writes from one article, or why there are none."""
-    event = article.event
-    messages = messages_for(article, prompt=prompt, count=count)
-    reply = model.ask(messages, prompt.schema)
-    if reply.finish == "length":
-        reply = model.ask(messages, prompt.schema, max_tokens=2 * model.max_tokens)
-    pairs = parse_pairs(reply.text)
-    if not pairs and reply.finish == "stop" and not _declined(reply.text):
-        fault = "Your reply could not be read. Reply in exactly the form that was asked for."
-        said = {"role": "assistant", "content": reply.raw or "(nothing)"}
-        reply = model.ask([*messages, said, {"role": "user", "content": fault}], prompt.schema)
-        pairs = parse_pairs(reply.text)
+def generate(article: Article, writing: Writing) -> Iterable[Any]:
+    """Returns the candidates that a model writes from one article, or why there are none."""
+    model, schema = writing.model, writing.prompt.schema
+    messages = messages_for(article, writing)
+    reply = ask(model, messages, schema)
+    if not (unfinished(reply) or read_pairs(reply.text) or declined(reply.text)):
+        reply = ask_again(model, messages, schema, reply, _UNREADABLE)
+    reason = unfinished(reply)
+    pairs = read_pairs(reply.text)
+    if reason is None and not pairs:
+        reason = "no_question" if declined(reply.text) else "unreadable_reply"
+    if reason is not None:
+        return [Drop("generate", article.id, reason, reply.raw[:200])]
     candidates = [
         Candidate(
-            event=event,
+            event=article.event,
             article_id=article.id,
             source_url=article.url,
             archive_url=article.archive_url,
@@ -106,28 +110,46 @@ def generate(article: Article, *, model: Model, prompt: Prompt, count: int) -> I
             question=question,
             answer=answer,
             writer=reply.served_model,
-            prompt=prompt.id,
+            prompt=writing.prompt.id,
         )
-        for question, answer in pairs[:count]
+        for question, answer in pairs[: writing.count]
     ]
-    if candidates:
+    ground = writing.grounding
+    if ground is None:
         return candidates
-    reason = {"length": "truncated_reply", "content_filter": "filtered_reply"}.get(reply.finish)
-    declined = "no_question" if _declined(reply.text) else "unreadable_reply"
-    return [Drop("generate", article.id, reason or declined, reply.raw[:200])]
+    content = shorten(article.text, writing.tokens)
+    return [
+        replace(one, supported=supported(one, content=content, grounding=ground))
+        for one in candidates
+    ]
 
 
-def _declined(reply: str) -> bool:
-    """Whether the writer found nothing to ask, as our prompt allows."""
-    found = find_json(reply)
-    return isinstance(found, dict) and found.get("questions") == []
+def supported(candidate: Candidate, *, content: str, grounding: Grounding) -> bool:
+    """Returns whether a model finds the answer in the article; what it does not say is no."""
+    messages = grounding.prompt.render(
+        question=candidate.question,
+        answer=candidate.answer,
+        title=candidate.source_title,
+        content=content,
+    )
+    model, schema = grounding.model, grounding.prompt.schema
+    reply = ask(model, messages, schema)
+    if (verdict := _verdict(reply.text)) is None:
+        reply = ask_again(model, messages, schema, reply, _UNREADABLE)
+        verdict = _verdict(reply.text)
+    return verdict is True
 
 
-def stage(model: Model, prompt: Prompt, count: int) -> Stage:
+def _verdict(text: str) -> bool | None:
+    found = find_json(text)
+    verdict = found.get("supported") if isinstance(found, dict) else None
+    return verdict if isinstance(verdict, bool) else None
+
+
+def stage(writing: Writing) -> Stage:
     """Returns the stage: Article to Candidates."""
 
     def run(article: Article) -> Iterable[Any]:
-        return generate(article, model=model, prompt=prompt, count=count)
+        return generate(article, writing)
 
-    params = {**model.params, "prompt": prompt.sha256, "count": count}
-    return Stage("generate", 1, run, (Candidate,), params, paid=True)
+    return Stage("generate", 2, run, (Candidate,), writing.params, paid=True)

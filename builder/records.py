@@ -6,7 +6,17 @@ from typing import Any, Literal
 
 from tiebe.records import Drop, event_id, record_id
 
-__all__ = ["Article", "Candidate", "Drop", "Event", "Page", "Precision", "Reference", "RegionYear"]
+__all__ = [
+    "Article",
+    "Candidate",
+    "Decision",
+    "Drop",
+    "Event",
+    "Page",
+    "Precision",
+    "Reference",
+    "RegionYear",
+]
 
 Precision = Literal["day", "month", "none"]
 
@@ -114,8 +124,31 @@ class Candidate:
     """The model as served."""
     prompt: str
     """`name@version`."""
+    supported: bool | None = None
+    """Whether a second model finds the answer in the article; None when it was not asked."""
 
     @property
     def id(self) -> str:
         """From the article and the question."""
         return record_id(self.article_id, self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a maintainer decided on a question: a line of decisions.jsonl.
+
+    Of several lines on the same question, or on the same of its languages, the last counts.
+    """
+
+    id: str
+    """The question's."""
+    decision: Literal["keep", "fix", "withdraw"]
+    reason: str = ""
+    language: str = ""
+    """Of the row that is fixed, an ISO 639 code; empty for the question in all its languages."""
+    question: str = ""
+    """The new one, of a fix."""
+    answer: str = ""
+    """The new one, of a fix."""
+    at: str = ""
+    """When, ISO 8601 UTC."""

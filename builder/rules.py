@@ -1,116 +1,622 @@
 """What makes a question, an answer, a translation good or bad: pure, each rule with a code.
 
-`select` picks by these rules and `check` flags by them, so that neither can know better.
+`select` picks by these rules and `check` flags by them, so that neither can know better. A code is
+what a flag, a Drop and a share in run.toml call it; `FLAGS` says what each means.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["HARD", "Pair", "broken", "translation_faults"]
+import numpy as np
+from rapidfuzz import fuzz, process
 
-_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_TIME = re.compile(rf"\b(?:19|20)\d\d\b|\b(?:{_MONTHS})\b")
+from builder.language import likelihood
+from tiebe.regions import LANGUAGES
+
+__all__ = [
+    "FLAGS",
+    "HARD",
+    "MONTHS",
+    "RULES",
+    "SHARES",
+    "TRANSLATION",
+    "WRONG_ARTICLE",
+    "Pair",
+    "Translation",
+    "after_cutoff",
+    "alike",
+    "broken",
+    "plain",
+    "rank",
+    "same_question",
+    "says",
+    "stands_for",
+    "translation_faults",
+    "wrong_date",
+]
+
+ANSWER_LIMIT = 200
+"""Characters of an answer."""
+
+MONTHS = (
+    "January February March April May June July August September October November December".split()
+)
+_MONTH = "|".join(MONTHS)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_WORD = re.compile(r"[^\W_]+")
+_NAME = re.compile(r"(?<![\w'’.-])[^\W\d_a-z][\w-]*")
+# May and March are words besides: they are months after a preposition, a day, or before a number.
+_MONTH_NAMED = re.compile(
+    rf"(?P<before>\b(?:in|on|of|by|until|since|during|from|to|through|after|before|between|and"
+    rf"|early|mid|late)[ -]|\d(?:st|nd|rd|th)? )?\b(?P<month>{_MONTH})\b"
+    r"(?P<day>\s+\d{1,2}(?:st|nd|rd|th)?(?!\d))?,?(?:\s+(?:of\s+)?(?P<year>(?:19|20)\d\d))?"
+)
 _SELF_REFERENCE = re.compile(
-    r"\b(?:the|this|that) (?:article|report|text|event|news|passage|document|author)s?\b"
-    r"|\baccording to (?:it|the (?:article|report|text))\b|\b(?:as )?reported\b",
+    r"\b(?:the|this|that) (?:(?:news )?(?:article|story|text|passage|excerpt))s?\b"
+    r"|\b(?:this|that) (?:event|incident|report|document|news|country|person)\b"
+    r"|\baccording to (?:it|the (?:article|report|text|source|event|author|description))s?\b"
+    r"|\b(?:reported|reportedly|mentioned|described)\b",
     re.IGNORECASE,
 )
-_PRESENT = re.compile(r"^(?:what|who|which|where|when|how)\s+(?:is|are|does|do|will|has)\b", re.I)
-_YES_NO = re.compile(
-    r"^(?:is|are|was|were|did|do|does|has|have|had|can|could|will|would|should)\b", re.I
+_ASKS = r"(?:what|which|who|whom|whose|where|when|why|how)"
+_PRESENT = re.compile(
+    rf"^(?:[^,?]*, )?(?:\w+ )?{_ASKS}(?: \w+){{0,3}}?\s+(?:is|are|does|do|will|has|have)\b", re.I
 )
-_CHANGING = re.compile(r"\b(?:currently|at present|now|so far|to date|as of today|latest)\b", re.I)
-_ENTITY = re.compile(r"(?<![.?!]\s)(?<!^)\b[A-Z][\w'’-]+|\b[A-Z]{2,}\b")
-_NUMBER = re.compile(r"\d[\d.,]*\d|\d")
-_WORD = re.compile(r"[^\W_]+")
-_NAME = re.compile(r"\b[A-Z][\w'’-]+")
-_STOP = frozenset("a an and at by for from in of on or the to was were with".split())
-_ANSWER_LIMIT = 200
+_WHEN = re.compile(r"\bwhen\b|\b(?:what|which) (?:\w+ )?(?:date|day|month|year)s?\b", re.I)
+_YES_NO = re.compile(
+    r"(?:[^,?]{3,60}, )?(?:is|are|was|were|did|do|does|has|have|had|can|could|will|would|should)\b",
+    re.I,
+)
+_CHANGING = re.compile(
+    r"\b(?:currently|at present|nowadays|so far|to date|as of|up to now|until now|at the moment"
+    r"|still (?:is|are)|(?:is|are) still)\b",
+    re.I,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_NO_ANSWER = re.compile(
+    r"\b(?:not|n't) (?:been )?(?:specified|mentioned|stated|known|given|provided|disclosed"
+    r"|available)\b|^(?:unknown|none|n/?a|unclear)\W*$",
+    re.I,
+)
+_FUNCTION_WORDS = frozenset(
+    "a an and are as at be been by for from had has have he her his in is it its of on or she that "
+    "the their they this to was were with".split()
+)
+_SMALL_WORDS = frozenset(
+    "a about after all also an and any are around as at be been before being but by can could did "
+    "do does during each few first for from had has have he her him his how in into is it its last "
+    "least many more most much new no not of on one or other out over people person second several "
+    "she so some such than that the their them then there these they third this those three to two "
+    "under up was were what when where which while who whom whose why will with would year years "
+    "between following according name day date month main country government national number "
+    "approximately died killed injured event events took place happened".split()
+)
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SPELLED = re.compile(
+    rf"\b(?:(?P<tens>{'|'.join(_TENS)})(?:[- ](?P<units>{'|'.join(_UNITS[1:10])}))?"
+    rf"|(?P<small>{'|'.join(_UNITS)}))\b",
+    re.IGNORECASE,
+)
+
+
+def fold(text: str) -> str:
+    """Returns a text in lower case without diacritics."""
+    parts = unicodedata.normalize("NFKD", text.casefold().replace("ı", "i"))
+    return "".join(char for char in parts if not unicodedata.combining(char))
+
+
+def plain(text: str) -> str:
+    """Returns the words of a text, in lower case and without diacritics."""
+    return " ".join(_WORD.findall(fold(text)))
+
+
+# ---- questions and answers
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question with its answer, and what they rest on."""
+    """A question with its answer, and what they rest on; what is not known is empty."""
 
     question: str
     answer: str
-    date: str
+    region: str = ""
+    """A slug."""
+    start: str = ""
     """The event's, `YYYY-MM-DD` or `YYYY-MM`."""
-    text: str
-    """The article's; empty where it is not known."""
+    end: str = ""
+    event: str = ""
+    """The event's text."""
+    title: str = ""
+    """The article's."""
+    text: str = ""
+    """The article's."""
 
 
-def _words(text: str) -> set[str]:
-    return {w for w in _WORD.findall(text.casefold()) if w not in _STOP}
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a question with its answer must not be."""
+
+    says: str
+    """What is wrong with those that break it."""
+    breaks: Callable[[Pair], bool]
+
+
+def _asks_when(pair: Pair) -> bool:
+    """Whether the date is what is asked for, so that the question cannot name it."""
+    return bool(_WHEN.search(pair.question))
+
+
+def _months(text: str) -> Iterator[tuple[int, str | None]]:
+    """Yields the months that a text names, each with its year where it has one."""
+    for found in _MONTH_NAMED.finditer(text):
+        sure = found["before"] or found["day"] or found["year"]
+        if sure or found["month"] not in ("March", "May", "August"):
+            yield MONTHS.index(found["month"]) + 1, found["year"]
+
+
+def _another_month(pair: Pair) -> bool:
+    """Whether the question names months, and neither the event's date nor its text has one."""
+    named = list(_months(pair.question))
+    if not named or not pair.start:
+        return False
+    if {month for month, _ in named} & {month for month, _ in _months(pair.event)}:
+        return False
+    first, last = pair.start[:7], (pair.end or pair.start)[:7]
+    years = _YEAR.findall(pair.question) or [pair.start[:4]]
+    return not any(
+        (len(first) == 4 and own == first) or first <= f"{own}-{month:02}" <= last
+        for month, year in named
+        for own in ([year] if year else years)
+    )
+
+
+def _entities(text: str) -> set[str]:
+    """The capitalized words of a sentence, but for its first one and months."""
+    first = _WORD.search(text)
+    names = _NAME.finditer(text, first.end() if first else 0)
+    return {m[0] for m in names} - set(MONTHS)
+
+
+def _topics(text: str) -> set[str]:
+    """The beginnings of the words that tell what a text is about; months and years do not."""
+    small = {month.casefold() for month in MONTHS} | _SMALL_WORDS
+    return {
+        word[:5]
+        for word in _WORD.findall(fold(text))
+        if (len(word) > 3 or word.isdigit()) and word not in small and not _YEAR.fullmatch(word)
+    }
+
+
+def _shared(pair: Pair) -> tuple[int, int]:
+    """How many topics question and answer each share with the event and its article's title."""
+    about = _topics(f"{pair.event} {pair.title}") - _topics(pair.region.replace("_", " "))
+    return len(_topics(pair.question) & about), len(_topics(pair.answer) & about)
+
+
+def _off_event(pair: Pair) -> bool:
+    if not pair.event:
+        return False
+    of_question, of_answer = _shared(pair)
+    return not of_question and of_answer < 2
+
+
+def _figures(text: str) -> set[str]:
+    """The numbers of a text without separators, those spelled out in English among them."""
+    found = set()
+    for figure in re.findall(_NUMBER, _ungrouped(text)):
+        whole, _, part = figure.replace(",", ".").partition(".")
+        part = part.rstrip("0")
+        found.add((whole.lstrip("0") or "0") + (f".{part}" if part else ""))
+    for spelled in _SPELLED.finditer(text):
+        tens, units, small = (part and part.casefold() for part in spelled.groups())
+        value = 10 * (_TENS.index(tens) + 2) if tens else 0
+        value += _UNITS.index(units or small) if units or small else 0
+        found.add(str(value))
+    return found
 
 
 def _ungrounded(pair: Pair) -> bool:
-    """Whether a number or a name of the answer does not occur in the article."""
-    if not pair.text:
+    """Whether a number or a name of the answer does not occur in what it was written from.
+
+    In an article in another language than English small numbers may be spelled out, and names are
+    spelled otherwise: one is enough, and none is asked for where the script is another.
+    """
+    if not pair.text.strip():
         return False
-    text = re.sub(r"(?<=\d)[,.\s](?=\d{3}\b)", "", pair.text)
-    answer = re.sub(r"(?<=\d)[,.\s](?=\d{3}\b)", "", pair.answer)
-    lowered = text.casefold()
-    numbers = set(_NUMBER.findall(answer)) - set(_NUMBER.findall(pair.date))
-    if any(number not in text for number in numbers):
+    head = pair.text[:2000]
+    english = likelihood(head, "en") >= 0.5
+    source = f"{pair.text} {pair.title} {pair.event} {pair.question} {pair.start} {pair.end}"
+    least = 2 if english else 13
+    figures = {figure for figure in _figures(pair.answer) if float(figure) >= least}
+    if figures and figures - _figures(source):
         return True
-    names = {n.casefold() for n in _NAME.findall(answer)}
-    names -= {m.casefold() for m in _MONTHS.split("|")} | {"the", "a", "an"}
-    return bool(names) and not any(name in lowered for name in names)
+    names = {n for sentence in _SENTENCE.split(pair.answer) for n in _entities(sentence)}
+    parts = [fold(part) for name in names for part in name.split("-") if len(part) > 2]
+    if not parts:
+        return False
+    source = fold(source)
+    missing = [part for part in parts if part[: max(4, len(part) - 3)] not in source]
+    if english:
+        return bool(missing)
+    latin = sum(c.isascii() for c in head if c.isalpha()) > len(head) / 3
+    return latin and len(parts) > 1 and len(missing) == len(parts)
 
 
-_RULES: Mapping[str, Callable[[Pair], bool]] = {
-    "empty": lambda p: not p.question.strip() or not p.answer.strip(),
-    "no_question": lambda p: not p.question.rstrip().endswith(("?", "？")),
-    "self_reference": lambda p: bool(_SELF_REFERENCE.search(p.question)),
-    "yes_no": lambda p: bool(_YES_NO.match(p.question)),
-    "not_grounded": _ungrounded,
-    "answer_in_question": lambda p: (
-        bool(_words(p.answer)) and _words(p.answer) <= _words(p.question)
+def _adds_nothing(pair: Pair) -> bool:
+    return not set(plain(pair.answer).split()) - _FUNCTION_WORDS - set(plain(pair.question).split())
+
+
+RULES: Mapping[str, Rule] = {
+    "empty": Rule(
+        "question or answer is empty",
+        lambda p: not _WORD.search(p.question) or not _WORD.search(p.answer),
     ),
-    "answer_over_200": lambda p: len(p.answer) > _ANSWER_LIMIT,
-    "question_no_year": lambda p: not _TIME.search(p.question),
-    "question_no_entity": lambda p: not _ENTITY.search(p.question),
-    "present_tense": lambda p: bool(_PRESENT.match(p.question)),
-    "changing": lambda p: bool(_CHANGING.search(p.question)),
+    "no_question": Rule(
+        "it does not end with a question mark",
+        lambda p: not re.search(r"[?？]\W*$", p.question),
+    ),
+    "not_anchored": Rule(
+        "it names neither a month nor a year, and does not ask for the date",
+        lambda p: not (_YEAR.search(p.question) or any(_months(p.question)) or _asks_when(p)),
+    ),
+    "question_month": Rule("it names another month than the event's", _another_month),
+    "question_no_entity": Rule(
+        "it names nobody, no place, nothing that has a name",
+        lambda p: not _entities(p.question),
+    ),
+    "question_off_event": Rule("it shares no word with the event that it is on", _off_event),
+    "self_reference": Rule(
+        "it speaks of an article, of “this event” or of what was reported",
+        lambda p: bool(_SELF_REFERENCE.search(p.question)),
+    ),
+    "yes_no": Rule(
+        "it can be answered by yes or no",
+        lambda p: bool(_YES_NO.match(p.question) or re.match(r"(?:yes|no)\b", p.answer, re.I)),
+    ),
+    "present_tense": Rule(
+        "it is in the present or future tense", lambda p: bool(_PRESENT.match(p.question))
+    ),
+    "changing": Rule("its answer was still changing", lambda p: bool(_CHANGING.search(p.question))),
+    "no_answer": Rule(
+        "the answer says that there is none", lambda p: bool(_NO_ANSWER.search(p.answer))
+    ),
+    "answer_over_200": Rule(
+        f"the answer is longer than {ANSWER_LIMIT} characters",
+        lambda p: len(p.answer) > ANSWER_LIMIT,
+    ),
+    "answer_in_question": Rule("the answer adds nothing to the question", _adds_nothing),
+    "not_grounded": Rule(
+        "a name or a number of the answer does not occur in the article", _ungrounded
+    ),
+    "question_no_year": Rule("it names no year", lambda p: not _YEAR.search(p.question)),
 }
+"""What is looked for in each question."""
 
-HARD = frozenset(
-    ("empty", "no_question", "self_reference", "yes_no", "not_grounded", "question_no_year")
-)
+HARD = frozenset(RULES) - {"question_no_year"}
 """Rules that a selected question never breaks; the others only put it behind better ones."""
 
 
 def broken(pair: Pair) -> tuple[str, ...]:
     """Returns the codes of the rules that a question and its answer break."""
-    return tuple(code for code, breaks in _RULES.items() if breaks(pair))
+    return tuple(code for code, rule in RULES.items() if rule.breaks(pair))
 
 
-_SCRIPTS = {"Latn": "LATIN", "Cyrl": "CYRILLIC", "Hans": "CJK", "Deva": "DEVANAGARI"}
-_SCRIPTS["Ethi"] = "ETHIOPIC"
+def rank(pair: Pair, faults: Sequence[str]) -> tuple[int, ...]:
+    """Returns how good a question is that breaks no hard rule: the lowest is the best.
 
-
-def translation_faults(english: str, native: str, script: str) -> tuple[str, ...]:
-    """Returns what is wrong with a translation: `empty`, `untranslated`, `script`, `numbers`.
+    A year before none, then the closer to the event's own words (three are close), then the answer
+    that is a name or a number before a sentence.
 
     Args:
-        english: The original.
-        native: Its translation.
-        script: ISO 15924 code of the language's script.
+        pair: The question.
+        faults: The rules that it breaks.
     """
-    if not native.strip():
-        return ("empty",)
-    faults = []
-    if len(english.split()) > 3 and english.casefold() == native.casefold():
-        faults.append("untranslated")
-    letters = [c for c in native if c.isalpha()]
-    own = sum(unicodedata.name(c, "").startswith(_SCRIPTS[script]) for c in letters)
-    if len(letters) > 20 and own < len(letters) / 4:
-        faults.append("script")
-    years = re.findall(r"\b(?:19|20)\d\d\b", english)
-    digits = "".join(str(unicodedata.digit(c, c)) for c in native)
-    if any(year not in digits for year in years):
-        faults.append("numbers")
-    return tuple(faults)
+    return (
+        len(faults),
+        -min(3, sum(_shared(pair))),
+        len(pair.answer) > ANSWER_LIMIT // 2,
+    )
+
+
+# ---- the event's date
+
+
+_BEGINS = re.compile(
+    rf"\W*(?:(?:on|in|early|mid|late|end of)[ -])?(?:\d{{1,2}}\s*(?:[-–—]\s*\d{{1,2}}\s*)?)?"
+    rf"(?P<month>{_MONTH})\b(?!\s+(?:\d{{4}}\s+)?[A-Z][a-z]+ (?:agreement|treaty))",
+    re.IGNORECASE,
+)
+
+
+def wrong_date(text: str, start: str, end: str | None, page_title: str) -> bool:
+    """Whether an event's date contradicts its text, its page or itself.
+
+    Args:
+        text: The event's, as it stands on the page.
+        start: `YYYY-MM-DD` or `YYYY-MM`.
+        end: The same, or None.
+        page_title: Holds the year of the page.
+    """
+    if end and end < start[: len(end)]:
+        return True
+    if (year := _YEAR.search(page_title)) and not start[:4] <= year[0] <= (end or start)[:4]:
+        return True
+    begins = _BEGINS.match(text)
+    if not begins or len(start) < 7:
+        return False
+    month = [name.casefold() for name in MONTHS].index(begins["month"].casefold()) + 1
+    return not start[5:7] <= f"{month:02}" <= (end or start)[5:7]
+
+
+def after_cutoff(cutoff: str) -> str:
+    """Returns the code of rows after a release's last month: `after_april_2025`.
+
+    Args:
+        cutoff: `YYYY-MM`.
+    """
+    year, month = cutoff.split("-")
+    return f"after_{MONTHS[int(month) - 1].lower()}_{year}"
+
+
+# ---- the same question twice
+
+_ALIKE = (84.0, 60.0), (78.0, 88.0)
+"""From which likeness of question and answer on, 0 to 100, two may be the same."""
+_SURELY = (94.0, 95.0)
+"""From which on a single name more or less does not tell them apart."""
+_ORDINALS = frozenset("first second third fourth fifth sixth seventh eighth ninth tenth".split())
+_BATCH = 512
+
+
+def same_question(a: tuple[str, str], b: tuple[str, str]) -> bool:
+    """Whether two questions, each with its answer, ask the same.
+
+    Alike are those whose words are nearly the same in any order and whose answers agree, unless
+    each has a name or number of its own: the winner of 2018 is not the winner of 2019.
+    """
+    return _same(a, b, _likeness(plain(a[0]), plain(b[0])))
+
+
+def _likeness(a: str, b: str) -> float:
+    return max(fuzz.ratio(a, b), fuzz.token_sort_ratio(a, b))
+
+
+def _same(a: tuple[str, str], b: tuple[str, str], likeness: float) -> bool:
+    if plain(a[0]) == plain(b[0]):
+        return True
+    answers = fuzz.token_set_ratio(plain(a[1]), plain(b[1]))
+    if not any(likeness >= q and answers >= r for q, r in _ALIKE):
+        return False
+    mine, yours = _marks(a[0]) - _marks(b[0]), _marks(b[0]) - _marks(a[0])
+    if {m for m in mine if m.isdigit()} and {m for m in yours if m.isdigit()}:
+        return False
+    if likeness >= _SURELY[0] and answers >= _SURELY[1]:
+        return True
+    return not (_alone(mine, yours) and _alone(yours, mine))
+
+
+def _marks(question: str) -> set[str]:
+    """The names, numbers and ordinals of a question, but for its first word."""
+    _, *words = _WORD.findall(question) or [""]
+    return {fold(w) for w in words if w[0].isupper() or w[0].isdigit() or w in _ORDINALS}
+
+
+def _alone(marks: set[str], others: set[str]) -> list[str]:
+    """Those marks that are not just spelled or inflected otherwise among the others."""
+    return [
+        mark
+        for mark in marks
+        if not any(
+            fuzz.ratio(mark, other) >= 75 or (mark[:4] == other[:4] and not mark.isdigit())
+            for other in others
+        )
+    ]
+
+
+def alike(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
+    """Yields the positions i < j of those that ask the same, see `same_question`.
+
+    Args:
+        pairs: Questions with their answers; a few thousand.
+    """
+    words = [plain(question) for question, _ in pairs]
+    least = min(q for q, _ in _ALIKE)
+    for start in range(0, len(words), _BATCH):
+        batch = words[start : start + _BATCH]
+        likeness = np.maximum(
+            process.cdist(batch, words, scorer=fuzz.ratio, score_cutoff=least),
+            process.cdist(batch, words, scorer=fuzz.token_sort_ratio, score_cutoff=least),
+        )
+        for row, j in zip(*np.nonzero(likeness), strict=True):
+            i = start + int(row)
+            if i < j and _same(pairs[i], pairs[int(j)], float(likeness[row, j])):
+                yield i, int(j)
+
+
+# ---- translations
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A question and its answer in English and in another language."""
+
+    english: tuple[str, str]
+    native: tuple[str, str]
+    language: str
+    """ISO 639 code."""
+
+
+_SCRIPTS = {
+    "Latn": re.compile(r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff]"),
+    "Cyrl": re.compile(r"[\u0400-\u04ff]"),
+    "Hans": re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"),
+    "Deva": re.compile(r"[\u0900-\u097f]"),
+    "Ethi": re.compile(r"[\u1200-\u139f]"),
+}
+_LENGTH = {"am": 0.67, "zh": 0.31}
+"""Characters of a translation for each of the original, where it is far from 1."""
+_LETTER = "A-Za-z\\u00c0-\\u024f\\u0400-\\u04ff"
+# An apostrophe stands between letters (of scripts that have it), a quotation mark does not.
+_QUOTE = re.compile(rf"[\"“”„«»‟「」『』《》‹›]|(?<![{_LETTER}])['‘’‚]|['‘’](?![{_LETTER}])")
+_QUOTED = re.compile(r"[\"“”]")
+_ENDS = re.compile(r"[.!?。！？।॥።፡፧…]\W*$")
+
+
+def _own_script(t: Translation) -> float:
+    """The share of the question's letters that are of the language's script."""
+    letters = [c for c in t.native[0] if c.isalpha()]
+    script = _SCRIPTS[LANGUAGES[t.language].script]
+    return sum(bool(script.match(c)) for c in letters) / max(1, len(letters))
+
+
+def _in_english(t: Translation) -> bool:
+    if len(t.english[0].split()) < 4:
+        return False
+    if plain(t.english[0]) == plain(t.native[0]):
+        return True
+    text = " ".join(t.native)
+    return likelihood(text, "en") >= 0.6 and likelihood(text, t.language) < 0.2
+
+
+def _another_language(t: Translation) -> bool:
+    text = " ".join(t.native)
+    return len(text) >= 20 and not _in_english(t) and likelihood(text, t.language) < 0.2
+
+
+_NUMBER = r"\d+(?:[.,]\d+)?"
+
+
+def _ungrouped(text: str) -> str:
+    """A text with digits of 0 to 9 and no separators between thousands."""
+    digits = (str(unicodedata.digit(c)) if unicodedata.category(c) == "Nd" else c for c in text)
+    return re.sub(r"(?<=\d)[,.\s'’](?=\d{3}(?!\d))", "", "".join(digits))
+
+
+def _significant(number: str) -> str:
+    """The digits of a number without outer zeros: those of 30,000 are those of 3万."""
+    return re.sub(r"[.,]", "", number).strip("0")
+
+
+def _numbers_lost(t: Translation) -> list[str]:
+    """The numbers of the original that the translation has not; small ones may be spelled out."""
+    native = {_significant(n) for n in re.findall(_NUMBER, _ungrouped(" ".join(t.native)))}
+    # No number: the 19 of COVID-19, the 80s, a 16th.
+    english = re.findall(rf"(?<![\w-]){_NUMBER}(?!\w)", _ungrouped(" ".join(t.english)))
+    return [
+        number
+        for number in dict.fromkeys(english)
+        if float(number.replace(",", ".")) > 20
+        and len(_significant(number)) > 1
+        and _significant(number) not in native
+    ]
+
+
+def _quotation_lost(t: Translation) -> bool:
+    return any(
+        len(_QUOTED.findall(english)) >= 2 and len(_QUOTE.findall(native)) < 2
+        for english, native in zip(t.english, t.native, strict=True)
+    )
+
+
+def _cut(t: Translation) -> bool:
+    """Whether a part breaks off: it is short and lacks the full stop that the original has."""
+    ratio = _LENGTH.get(t.language, 1.0)
+    return any(
+        len(english.split()) > 4
+        and len(native) < 0.8 * ratio * len(english)
+        and _ENDS.search(english.strip())
+        and not _ENDS.search(native.strip())
+        for english, native in zip(t.english, t.native, strict=True)
+    )
+
+
+_Fault = Callable[[Translation], object]
+
+_TRANSLATION: Mapping[str, tuple[str, _Fault]] = {
+    "empty_translation": (
+        "the question or the answer is missing",
+        lambda t: not all(_WORD.search(part) for part in t.native),
+    ),
+    "left_in_english": ("it is still in English", _in_english),
+    "wrong_script": ("it is not in the script of the language", lambda t: _own_script(t) < 0.25),
+    "wrong_language": ("it is in another language", _another_language),
+    "numbers_lost": ("numbers of the original are missing", _numbers_lost),
+    "quotation_lost": ("a quotation has lost its quotation marks or its words", _quotation_lost),
+    "truncated_translation": ("it breaks off before its end", _cut),
+}
+
+TRANSLATION = frozenset(_TRANSLATION)
+"""The codes of faulty translations."""
+
+
+def translation_faults(translation: Translation) -> dict[str, str]:
+    """Returns what is wrong with a translation: code to what a translator is told of it."""
+    faults = {}
+    for code, (says, fault) in _TRANSLATION.items():
+        if found := fault(translation):
+            details = f" ({', '.join(found)})" if isinstance(found, list) else ""
+            faults[code] = says + details
+            if code == "empty_translation":
+                break
+    return faults
+
+
+# ---- all flags
+
+WRONG_ARTICLE: Mapping[str, str] = {
+    "no_text": "there is no text",
+    "text_of_another_event": "the same text stands under another event",
+    "text_off_event": "the text is not about the event",
+    "bot_wall": "the text is a check for robots",
+    "cookie_page": "the text is a cookie notice",
+    "login_page": "the text asks to log in",
+    "paywall_stub": "the text ends at a paywall",
+    "error_page": "the text is an error page",
+    "parked_domain": "the text is that of a domain for sale",
+    "wayback_notice": "the text is a notice of the Wayback Machine",
+    "boilerplate": "the text is a site's boilerplate",
+    "index_page": "the text is a list of articles",
+    "not_text": "the text is not made of words",
+    "too_short": "the text is too short for an article",
+}
+"""Flags of a text that is no article on the event: in run.toml, `wrong_article` is any of them."""
+
+FLAGS: Mapping[str, str] = {
+    **WRONG_ARTICLE,
+    "too_long": "the text is too long for an article",
+    "mojibake": "characters of the text were decoded wrongly",
+    "leading_date": "the event's text began with a date, which was taken off",
+    "leading_dash": "the event's text began with a dash, which was taken off",
+    "wrong_date": "the event's date contradicts its text or its page",
+    "after_cutoff": "the event is later than the release's last month",
+    **{code: rule.says for code, rule in RULES.items()},
+    "duplicate_question": "the same question stands there twice",
+    "near_duplicate": "another question of the region asks the same in other words",
+    **{code: what for code, (what, _) in _TRANSLATION.items()},
+}
+"""All flags, and what each says of a row; the code of `after_cutoff` names the month."""
+
+SHARES = (*FLAGS, "wrong_article")
+"""What `[check] max_share` may name."""
+
+
+def stands_for(name: str, flag: str) -> bool:
+    """Whether a name of `SHARES` stands for a flag."""
+    if name == "wrong_article":
+        return flag in WRONG_ARTICLE
+    return name in (flag, _general(flag))
+
+
+def says(flag: str) -> str:
+    """Returns what a flag says of a row; nothing of a flag that an older release had."""
+    return FLAGS.get(_general(flag), "")
+
+
+def _general(flag: str) -> str:
+    return "after_cutoff" if re.fullmatch(r"after_[a-z]+_\d{4}", flag) else flag

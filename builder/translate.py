@@ -4,16 +4,33 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from builder.generate import parse_pairs
 from builder.records import Drop
-from builder.rules import translation_faults
+from builder.replies import ask, ask_again, read_translation, unfinished
+from builder.rules import Translation, translation_faults
 from tiebe.engine import Stage
-from tiebe.llm import Model
+from tiebe.llm import Model, Reply
 from tiebe.prompts import Prompt
 from tiebe.records import Question
-from tiebe.regions import REGIONS
+from tiebe.regions import REGIONS, Language
 
-__all__ = ["stage", "translate"]
+__all__ = ["messages_for", "stage", "translate"]
+
+
+def messages_for(question: Question, prompt: Prompt) -> list[dict[str, str]]:
+    """Returns the messages that ask for a question's translation.
+
+    Raises:
+        ValueError: The question's region has no native language.
+    """
+    region = REGIONS[question.region]
+    if region.language is None:
+        raise ValueError(f"{region.slug} has no native language")
+    return prompt.render(
+        question=question.question,
+        answer=question.answer,
+        language=region.language.name,
+        country=region.name,
+    )
 
 
 def translate(question: Question, *, model: Model, prompt: Prompt) -> Iterable[Any]:
@@ -22,42 +39,40 @@ def translate(question: Question, *, model: Model, prompt: Prompt) -> Iterable[A
     The row keeps the English row's id; (id, language) is unique. A faulty translation is asked for
     once more with the fault named.
     """
-    region = REGIONS[question.region]
-    language = region.language
-    if language is None:
-        raise ValueError(f"{region.slug} has no native language")
-    messages = prompt.render(
-        question=question.question,
-        answer=question.answer,
-        language=language.name,
-        country=region.name,
+    messages = messages_for(question, prompt)
+    language = REGIONS[question.region].language
+    assert language is not None
+    reply = ask(model, messages, prompt.schema)
+    row, faults = _read(reply, question, language)
+    if faults and not unfinished(reply):
+        fault = f"The translation is faulty: {'; '.join(faults.values())}. Translate again."
+        reply = ask_again(model, messages, prompt.schema, reply, fault)
+        row, faults = _read(reply, question, language)
+    if reason := unfinished(reply):
+        return [Drop("translate", question.id, reason, reply.raw[:200])]
+    if row is None or faults:
+        unreadable = "unreadable_reply" in faults
+        reason = "unreadable_reply" if unreadable else "bad_translation"
+        return [Drop("translate", question.id, reason, "; ".join(faults.values()))]
+    return [replace(row, prompt=prompt.id)]
+
+
+def _read(
+    reply: Reply, question: Question, language: Language
+) -> tuple[Question | None, dict[str, str]]:
+    """The native row in a reply, and what is wrong with it."""
+    english = question.question, question.answer
+    native = read_translation(reply.text, english)
+    if native is None:
+        return None, {"unreadable_reply": "it could not be read; reply in the form asked for"}
+    row = replace(
+        question,
+        language=language.code,
+        question=native[0],
+        answer=native[1],
+        writer=reply.served_model,
     )
-    reply = model.ask(messages, prompt.schema)
-    for attempt in range(2):
-        pairs = parse_pairs(reply.text)
-        faults: tuple[str, ...] = ("unreadable",)
-        if pairs:
-            text, answer = pairs[-1]
-            faults = translation_faults(question.question, text, language.script)
-            if not answer:
-                faults += ("empty",)
-        if not faults:
-            row = replace(
-                question,
-                language=language.code,
-                question=text,
-                answer=answer,
-                writer=reply.served_model,
-                prompt=prompt.id,
-            )
-            return [row]
-        if attempt == 0:
-            fault = f"The translation is faulty: {', '.join(faults)}. Translate again, completely."
-            said = {"role": "assistant", "content": reply.raw or "(nothing)"}
-            again = [*messages, said, {"role": "user", "content": fault}]
-            more = 2 * model.max_tokens if reply.finish == "length" else None
-            reply = model.ask(again, prompt.schema, max_tokens=more)
-    return [Drop("translate", question.id, "bad_translation", ", ".join(faults))]
+    return row, translation_faults(Translation(english, native, language.code))
 
 
 def stage(model: Model, prompt: Prompt) -> Stage:
@@ -67,4 +82,4 @@ def stage(model: Model, prompt: Prompt) -> Stage:
         return translate(question, model=model, prompt=prompt)
 
     params = {**model.params, "prompt": prompt.sha256}
-    return Stage("translate", 1, run, (Question,), params, paid=True)
+    return Stage("translate", 2, run, (Question,), params, paid=True)

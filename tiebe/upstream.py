@@ -180,6 +180,7 @@ def questions(
             page_revision=None,
             writer="deepseek-ai/DeepSeek-V3",
             prompt="generate@paper",
+            flags=_flags(old.event_desc, dated, f"{year:04}-{month:02}"),
             version=version,
             since=version,
         )
@@ -189,6 +190,16 @@ def questions(
                 (_translated(row, native[i], known.language_code if known else ""), old.text)
             )
     return result
+
+
+def _flags(text: str, dated: DatedText, month: str) -> tuple[str, ...]:
+    """What was wrong with an event's text and date, and is mended in its row."""
+    found = {
+        "leading_date": bool(_DATE.match(text)),
+        "leading_dash": text.lstrip()[:1] in ("-", "–", "—"),
+        "wrong_date": dated.start[:7] != month,
+    }
+    return tuple(code for code, there in found.items() if there)
 
 
 def _translated(row: Question, old: OldRow, language: str) -> Question:
