@@ -4,20 +4,65 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from builder.check import Source
+from builder.check import Source, check, groups
+from builder.release import read_articles, read_questions, reflag
 from builder.rules import TRANSLATION, says, stands_for
 from tiebe.records import Question
 from tiebe.regions import LANGUAGES, REGIONS
 from tiebe.review import Card, Field, Review, page
 
-__all__ = ["PAGE", "ROWS", "beyond", "cards", "tally", "tally_table", "write_audit"]
+__all__ = [
+    "PAGE",
+    "ROWS",
+    "Stored",
+    "audit_release",
+    "beyond",
+    "cards",
+    "read_sources",
+    "tally",
+    "tally_table",
+    "write_audit",
+]
 
 ROWS, PAGE = "audit.jsonl", "audit.html"
 """The names of the files."""
 
 FACETS = ("region", "year", "language")
 _TEXT = 4000  # characters of an article that the page shows
+
+
+class Stored(NamedTuple):
+    """An article of a release."""
+
+    title: str
+    url: str
+    text: str
+
+
+def read_sources(folder: Path) -> dict[str, Stored]:
+    """Returns the articles of a release by id; none where it was written without texts."""
+    return {
+        row["article_id"]: Stored(row["title"], row["url"], row["text"])
+        for row in read_articles(folder)
+    }
+
+
+def audit_release(folder: Path) -> list[Question]:
+    """Checks a release and returns its rows with their flags, which are written into it.
+
+    Args:
+        folder: The release; `audit.jsonl` and `audit.html` come to stand in it.
+    """
+    articles = read_sources(folder)
+    rows = [
+        row for group in groups(read_questions(folder)) for row in check(group, articles=articles)
+    ]
+    reflag(folder, {(row.id, row.language): row.flags for row in rows})
+    version = rows[0].version if rows else folder.name
+    write_audit(folder, rows, articles, title=f"Audit of release {version}")
+    return rows
 
 
 def tally(rows: Iterable[Question]) -> dict[str, Counter[str]]:
@@ -106,7 +151,7 @@ def cards(rows: Iterable[Question], articles: Mapping[str, Source]) -> list[Card
                     Field("event", f"Event, {row.date}", row.event_desc),
                 ],
                 flags=tuple(dict.fromkeys([*row.flags, *(native.flags if native else ())])),
-                title=(source.title if source else "") or row.source_title or row.source_url,
+                title=(source.title if source else "") or row.source_title,
                 url=row.source_url,
                 text=text if len(text) <= _TEXT else f"{text[:_TEXT]} …",
             )
@@ -119,7 +164,7 @@ def _fields(row: Question | None, language: str, name: str) -> list[Field]:
     if row is None:
         return []
     return [
-        Field(f"{name}.question", f"Question, {language}", row.question, row.language),
+        Field(f"{name}.question", f"Question, {language}", row.question, row.language, main=True),
         Field(
             f"{name}.answer",
             f"Answer, {language}",

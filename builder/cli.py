@@ -251,13 +251,16 @@ def _columns(rows: list[tuple[object, ...]]) -> str:
 run_folder = click.argument("run", type=click.Path(path_type=Path))
 workers = click.option("--workers", default=16, show_default=True, help="Calls to models at once.")
 
+dry_run = click.option(
+    "--dry-run", is_flag=True, help="Print the plan; fetch, ask and write nothing."
+)
+
 _STAGES = {
     "collect": "Reads the retrospective pages and their events.",
     "retrieve": "Fetches and reads the articles that the events cite.",
     "generate": "Has a model write candidate questions from the articles.",
     "select": "Picks each event's question among its candidates.",
     "translate": "Has a model translate the questions into the native languages.",
-    "check": "Flags the rows that break a rule.",
     "release": "Writes the release folder.",
 }
 
@@ -270,6 +273,8 @@ def _upto(folder: Path, stage: str, workers: int) -> None:
         click.echo(_table(run.counts()))
         if stage == "release":
             click.echo(f"\nrelease: {run.release}")
+        if run.ended:
+            click.echo(f"\n{run.ended}")
 
 
 def _table(stages: Mapping[str, Any]) -> str:
@@ -283,15 +288,117 @@ def _table(stages: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _show_plan(folder: Path, max_cost: float | None = None) -> None:
+    from builder.run import Run
+
+    with Run(folder, progress=False) as run:
+        for line in run.plan(max_cost=max_cost).lines(run.settings.web.delay):
+            click.echo(line)
+
+
 @main.command("run")
 @run_folder
 @workers
-def run_(run: Path, workers: int) -> None:
+@dry_run
+def run_(run: Path, workers: int, *, dry_run: bool) -> None:
     """Builds the release that RUN/run.toml describes, from pages to parquet.
 
-    What is journaled is not done again: a run that was stopped goes on where it was.
+    What is journaled is not done again: a run that was stopped goes on where it was. One that its
+    budget ended has written what is complete, in both languages and of each region the same share.
     """
-    _upto(run, "release", workers)
+    if dry_run:
+        _show_plan(run)
+    else:
+        _upto(run, "release", workers)
+
+
+@main.command()
+@run_folder
+@click.option("--budget", type=click.FloatRange(min=0), help="Dollars; run.toml's by default.")
+def plan(run: Path, budget: float | None) -> None:
+    """Tells what a run still costs: calls, tokens, dollars, hours; and what a budget buys of it.
+
+    Nothing is fetched or asked. The estimate is corrected by what servers have reported so far.
+    """
+    _show_plan(run, budget)
+
+
+@main.command("check")
+@click.argument("folder", metavar="RELEASE|RUN", type=click.Path(path_type=Path))
+@workers
+@click.option("--strict", is_flag=True, help="Exit 1 when a share is passed.")
+@click.option(
+    "--max-share",
+    multiple=True,
+    metavar="FLAG=SHARE",
+    help="Beside those of run.toml, [check] max_share; repeatable.",
+)
+@dry_run
+def check_(
+    folder: Path, workers: int, max_share: tuple[str, ...], *, strict: bool, dry_run: bool
+) -> None:
+    """Flags the rows that break a rule, counts them by region, and writes audit.jsonl and a page.
+
+    Of a RUN, the stages before are run as far as they are not done. Into a RELEASE the flags are
+    written. Rows that a decision keeps do not count for the shares.
+    """
+    from builder import audit, review
+    from builder.settings import read_settings, read_shares
+
+    is_run = (folder / "run.toml").is_file()
+    home = folder if is_run else folder.parent
+    shares = (
+        dict(read_settings(home / "run.toml").check.max_share)
+        if (home / "run.toml").is_file()
+        else {}
+    )
+    shares |= read_shares(max_share)
+    if dry_run:
+        _show_plan(home)
+        return
+    if is_run:
+        from builder.run import Run
+
+        with Run(folder, workers=workers) as run:
+            run.upto("check")
+            rows = list(run.check.records())
+            ended = run.ended
+    else:
+        rows, ended = audit.audit_release(folder), ""
+    click.echo(audit.tally_table(audit.tally(rows)))
+    click.echo(f"\nrows: {folder / audit.ROWS}\npage: {folder / audit.PAGE}")
+    if ended:
+        click.echo(f"\n{ended}")
+    kept = review.kept(review.read_decisions(folder))
+    passed = audit.beyond(rows, shares, kept)
+    for sentence in passed:
+        click.echo(f"passed: {sentence}", err=True)
+    if strict and passed:
+        raise SystemExit(1)
+
+
+@main.command("review")
+@click.argument("release", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--port", default=0, help="Any free one by default.")
+def review_(release: Path, port: int) -> None:
+    """Serves a page on 127.0.0.1 on which to keep, fix or withdraw questions, by keyboard.
+
+    The most flagged come first. Each decision is a line of RELEASE/decisions.jsonl.
+    """
+    import threading
+
+    from builder import audit, review
+    from builder.release import read_questions
+
+    rows = list(read_questions(release))
+    with review.review(release, rows, audit.read_sources(release), port=port) as address:
+        click.echo(f"review: {address}\nCtrl-C ends it; decisions are kept as they are made.")
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
+    decided = len({decision.id for decision in review.read_decisions(release)})
+    click.echo(f"\n{decided:,} questions are decided on: {release / review.DECISIONS}")
 
 
 @main.command()
@@ -311,8 +418,12 @@ def _add_stage(name: str, text: str) -> None:
     @main.command(name, help=f"{text}\n\nThe stages before it are run as far as they are not done.")
     @run_folder
     @workers
-    def verb(run: Path, workers: int) -> None:
-        _upto(run, name, workers)
+    @dry_run
+    def verb(run: Path, workers: int, *, dry_run: bool) -> None:
+        if dry_run:
+            _show_plan(run)
+        else:
+            _upto(run, name, workers)
 
 
 for _name, _text in _STAGES.items():

@@ -189,7 +189,7 @@ def _topics(text: str) -> set[str]:
     return {
         word[:5]
         for word in _WORD.findall(fold(text))
-        if (len(word) > 3 or word.isdigit()) and word not in small and not _YEAR.fullmatch(word)
+        if (len(word) > 2 or word.isdigit()) and word not in small and not _YEAR.fullmatch(word)
     }
 
 
@@ -221,6 +221,17 @@ def _figures(text: str) -> set[str]:
     return found
 
 
+def _named(answer: str) -> set[str]:
+    """The names in an answer; the first word of a phrase is one, that of a sentence need not be."""
+    names = {name for sentence in _SENTENCE.split(answer) for name in _entities(sentence)}
+    first = _NAME.match(answer.strip())
+    if first and (len(answer.split()) <= 3 or not re.search(r"[.!?]\W*$", answer)):
+        word = first[0].casefold()
+        if word not in _SMALL_WORDS and not _SPELLED.match(word) and first[0] not in MONTHS:
+            names.add(first[0])
+    return names
+
+
 def _ungrounded(pair: Pair) -> bool:
     """Whether a number or a name of the answer does not occur in what it was written from.
 
@@ -236,8 +247,8 @@ def _ungrounded(pair: Pair) -> bool:
     figures = {figure for figure in _figures(pair.answer) if float(figure) >= least}
     if figures and figures - _figures(source):
         return True
-    names = {n for sentence in _SENTENCE.split(pair.answer) for n in _entities(sentence)}
-    parts = [fold(part) for name in names for part in name.split("-") if len(part) > 2]
+    parts = [fold(part) for name in _named(pair.answer) for part in name.split("-")]
+    parts = [part for part in parts if len(part) > 2]
     if not parts:
         return False
     source = fold(source)

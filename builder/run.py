@@ -7,30 +7,39 @@ that a run that was stopped or killed goes on where it was.
 import fcntl
 import importlib.metadata
 import json
+import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from builder import check, collect, generate, retrieve, select, translate
+from builder.audit import write_audit
+from builder.plan import Base, Estimator, Outlook, Plan, in_turn, make_plan, waves
 from builder.records import Article, Event, RegionYear
-from builder.release import About, Edition, ModelUse, PromptUse, write_release
+from builder.release import About, Edition, ModelUse, PromptUse, read_questions, write_release
 from builder.settings import GenerateSettings, TranslateSettings, read_settings
 from builder.web import Web
 from tiebe.engine import Outcome, Stage, Workers, run_stage
-from tiebe.errors import SettingsError
-from tiebe.journal import Journal
-from tiebe.llm import Model
+from tiebe.errors import BudgetError, SettingsError
+from tiebe.journal import Entry, Journal
+from tiebe.llm import Budget, Model
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Group
+from tiebe.records import Drop, Question, from_row, record_id
 from tiebe.regions import REGIONS
 
-__all__ = ["STAGES", "Run", "in_turn"]
+__all__ = ["PAID", "STAGES", "Run"]
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 STAGES = ("collect", "retrieve", "generate", "select", "translate", "check", "release")
 """In their order; each has a module, a verb and, but for the last, a journal of its name."""
+
+PAID = ("generate", "select", "translate")
+"""Done wave by wave under a budget: what is selected is translated before more is written."""
 
 
 class Run:
@@ -52,6 +61,10 @@ class Run:
         self.progress = progress
         self.workers = workers
         self.outcomes: dict[str, Outcome] = {}
+        self.ended = ""
+        """How the budget ended the run, and how to go on; empty when it did not."""
+        self._journals: dict[str, Journal] = {}
+        self._models: dict[str, Model] = {}
         self._stack = ExitStack()
         self._lock()
 
@@ -77,11 +90,21 @@ class Run:
         self.close()
 
     def _journal(self, name: str, *, fsync: bool = False) -> Journal:
-        return self._stack.enter_context(Journal(self.folder / name, fsync=fsync))
+        if name not in self._journals:
+            journal = Journal(self.folder / name, fsync=fsync)
+            self._journals[name] = self._stack.enter_context(journal)
+        return self._journals[name]
 
     def _run(self, stage: Stage, records: Iterable[Any], workers: int) -> Outcome:
+        """Runs a stage; what is known of it is kept, also when the budget ends it."""
         journal = self._journal(stage.name, fsync=stage.paid)
-        outcome = run_stage(stage, records, journal, workers=workers, progress=self.progress)
+        inputs = list(records)
+        try:
+            outcome = run_stage(stage, inputs, journal, workers=workers, progress=self.progress)
+        except BudgetError:
+            keys = {stage.key(record): record.id for record in inputs}
+            self.outcomes[stage.name] = Outcome(stage, journal, keys, {})
+            raise
         self.outcomes[stage.name] = outcome
         return outcome
 
@@ -98,7 +121,7 @@ class Run:
         return self._journal("replies", fsync=True)
 
     @cached_property
-    def _budget(self) -> Any:
+    def _budget(self) -> Budget:
         budget = self.settings.make_budget()
         for entry in self._replies:
             budget.add(str(entry.rows[0]["asked"]), entry.usage or {})
@@ -107,14 +130,22 @@ class Run:
     def _paid(self, stage: str) -> GenerateSettings | TranslateSettings:
         return self.settings.generate if stage == "generate" else self.settings.translate
 
-    def _model(self, stage: str) -> Model:
+    def _model_name(self, stage: str) -> str:
         name = self._paid(stage).model or self.settings.generate.model
         if not name:
             raise SettingsError(
                 f"{self.folder / 'run.toml'}: no model under [generate]: name one, such as "
                 "'deepseek:deepseek-chat', or 'replay:FILE' for recorded replies"
             )
-        return self.settings.open_model(name, replies=self._replies, budget=self._budget)
+        return name
+
+    def _open(self, name: str) -> Model:
+        """Opens a model, once."""
+        if name not in self._models:
+            self._models[name] = self.settings.open_model(
+                name, replies=self._replies, budget=self._budget
+            )
+        return self._models[name]
 
     def _prompt(self, stage: str) -> Prompt:
         return load_prompt(stage, self._paid(stage).prompt or None)
@@ -123,6 +154,28 @@ class Run:
     def articles(self) -> Mapping[str, Article]:
         """The articles by id, read from the journal when they are asked for."""
         return self.retrieve.index(Article)
+
+    @cached_property
+    def _base(self) -> Base | None:
+        """What the base says of priorities; None without one, or while it is not at hand."""
+        folder = Path(self.settings.release.base)
+        if not self.settings.release.base or not folder.is_dir():
+            return None
+        flagged: dict[str, bool] = {}
+        cutoff = ""
+        for row in read_questions(folder, splits=["english"]):
+            flagged[row.event_id] = flagged.get(row.event_id, False) or bool(row.flags)
+            cutoff = row.version[:7].replace(".", "-")
+        return Base(cutoff, flagged)
+
+    def _writing(self, open_: Callable[[str], Model]) -> generate.Writing:
+        """Who writes, and who checks; `open_` opens a model by its name."""
+        own = self.settings.generate
+        ground = None
+        if own.ground:
+            ground = generate.Grounding(open_(own.ground), load_prompt("ground"))
+        model, prompt = open_(self._model_name("generate")), self._prompt("generate")
+        return generate.Writing(model, prompt, own.candidates, own.article_tokens, ground)
 
     # ---- the stages
 
@@ -134,7 +187,7 @@ class Run:
         """
         for paid in ("generate", "translate"):
             if STAGES.index(name) >= STAGES.index(paid):
-                self._model(paid)  # a missing key shows now, not after hours of fetching
+                self._open(self._model_name(paid))  # a missing key shows now, not after hours
         try:
             getattr(self, name)
         finally:
@@ -159,39 +212,109 @@ class Run:
         retrieve.shifts(events, outcome, web, self._workers)
         return outcome
 
-    @cached_property
+    @property
     def generate(self) -> Outcome:
         """Articles to candidates."""
-        own = self.settings.generate
-        articles = in_turn(self.retrieve.records())
-        stage = generate.stage(self._model("generate"), self._prompt("generate"), own.candidates)
-        return self._run(stage, articles, self.workers)
+        return self._paid_work("generate")
 
-    @cached_property
+    @property
     def select(self) -> Outcome:
         """An event's candidates to its question."""
-        groups: dict[str, list[Any]] = defaultdict(list)
-        for candidate in self.generate.records():
-            groups[candidate.event.id].append(candidate)
-        count = self.settings.generate.questions_per_event
-        stage = select.stage(self.articles, count, self.settings.release.version)
-        return self._run(stage, _gathered(groups), 1)
+        return self._paid_work("select")
 
-    @cached_property
+    @property
     def translate(self) -> Outcome:
         """Questions of regions with a native language to their native rows."""
-        questions = [q for q in self.select.records() if REGIONS[q.region].language]
-        stage = translate.stage(self._model("translate"), self._prompt("translate"))
-        return self._run(stage, questions, self.workers)
+        return self._paid_work("translate")
+
+    def _paid_work(self, last: str) -> Outcome:
+        """Runs the paid stages as far as `last`, wave by wave, until the budget ends it."""
+        if last in self.outcomes:
+            return self.outcomes[last]
+        articles = in_turn(self.retrieve.records(), self._base)
+        writing = self._writing(self._open)
+        stage = generate.stage(writing)
+        journal = self._journal("generate", fsync=True)
+        translator = self._open(self._model_name("translate"))
+        estimator = Estimator(writing, translator, self._prompt("translate"), self._budget)
+        admitted: list[Article] = []
+        try:
+            for wave in waves(articles, estimator, paid=lambda a: stage.key(a) in journal):
+                admitted += wave
+                self._wave(stage, admitted, last)
+                if self._budget.limited:
+                    self._learn(estimator, wave)
+        except BudgetError as error:
+            self.ended = str(error)
+        for name in PAID[: PAID.index(last) + 1]:
+            if name not in self.outcomes:  # nothing was admitted
+                self._wave(stage, admitted, name)
+        missing = {stage.key(a): a.id for a in articles[len(admitted) :]}
+        self.outcomes["generate"].inputs.update(missing)
+        if missing and not self.ended:
+            self.ended = (
+                f"the budget of {self._budget.limits} has no room for more than {len(admitted):,} "
+                f"of {len(articles):,} articles: raise it under [budget] and run again to go on; "
+                "what was paid for is kept"
+            )
+        if self.ended:
+            log.warning("%s", self.ended)
+        return self.outcomes[last]
+
+    def _wave(self, stage: Stage, articles: Sequence[Article], last: str) -> None:
+        """Generates, selects and translates as far as `last`; what is done is not done again."""
+        self._run(stage, articles, self.workers)
+        if last == "generate":
+            return
+        own = self.settings
+        count, version = own.generate.questions_per_event, own.release.version
+        candidates = self.outcomes["generate"].records()
+        self._run(select.stage(self.articles, count, version), select.groups(candidates), 1)
+        if last == "select":
+            return
+        questions = [q for q in self.outcomes["select"].records() if REGIONS[q.region].language]
+        translator = self._open(self._model_name("translate"))
+        self._run(translate.stage(translator, self._prompt("translate")), questions, self.workers)
+
+    def _learn(self, estimator: Estimator, articles: Iterable[Article]) -> None:
+        """Corrects the estimate by what a wave has really used."""
+        events = set()
+        writing = self.outcomes["generate"]
+        for article in articles:
+            entry = writing.journal.get(writing.stage.key(article))
+            if entry is not None:
+                estimator.learn_writing(article, entry.usage or {})
+                events.add(article.event.id)
+        if "select" not in self.outcomes:
+            return
+        questions = [q for q in self.outcomes["select"].records() if q.event_id in events]
+        estimator.learn_selection(len(events), len(questions))
+        translating = self.outcomes.get("translate")
+        for question in questions if translating else ():
+            assert translating is not None
+            entry = translating.journal.get(translating.stage.key(question))
+            if entry is not None:
+                estimator.learn_translation(question, entry.usage or {})
 
     @cached_property
     def check(self) -> Outcome:
-        """A region's rows to the same rows with flags."""
-        groups: dict[str, list[Any]] = defaultdict(list)
-        for outcome in (self.select, self.translate):
-            for row in outcome.records():
-                groups[row.region].append(row)
-        return self._run(check.stage(self.articles), _gathered(groups), 1)
+        """A region's rows to the same rows with flags.
+
+        A question whose translation was not paid any more is held back until it is.
+        """
+        native = self.translate
+        held = {
+            member
+            for key, member in native.inputs.items()
+            if key not in native.journal and key not in native.failed
+        }
+        english = (row for row in self.outcomes["select"].records() if row.id not in held)
+        rows = [*english, *native.records()]
+        outcome = self._run(check.stage(self.articles), check.groups(rows), 1)
+        flagged = list(outcome.records())
+        title = f"Audit of release {self.settings.release.version}"
+        write_audit(self.folder, flagged, self.articles, title=title)
+        return outcome
 
     @cached_property
     def release(self) -> Path:
@@ -202,6 +325,76 @@ class Run:
         edition = Edition(own.version, own.texts, self._about())
         write_release(folder, rows.records(), self.retrieve.records(), edition)
         return folder
+
+    # ---- the plan
+
+    def plan(self, *, max_cost: float | None = None) -> Plan:
+        """Returns what there is still to be paid; nothing is fetched, asked or changed.
+
+        Args:
+            max_cost: A budget in dollars in place of the one in run.toml.
+        """
+        budget = self._budget
+        if max_cost is not None:
+            budget = Budget(0, max_cost, budget.prices, budget.tokens, budget.cost)
+
+        def closed(name: str) -> Model:
+            return self.settings.planned_model(name, budget)
+
+        writing = self._writing(closed)
+        translator = closed(self._model_name("translate"))
+        prompt = self._prompt("translate")
+        estimator = Estimator(writing, translator, prompt, budget)
+        outlook = self._outlook(
+            generate.stage(writing), translate.stage(translator, prompt), estimator
+        )
+        return make_plan(outlook, estimator, self._base)
+
+    def _outlook(self, writing: Stage, translating: Stage, estimator: Estimator) -> Outlook:
+        """What is left to be worked on, as the journals tell; the estimate is corrected by them."""
+        pages = self.settings.pages
+        first, last = pages.years
+        unread = {(r, y) for r in self.settings.regions() for y in range(first, last + 1)}
+        drops = {record_id(region, year): (region, year) for region, year in unread}
+        events: dict[str, Event] = {}
+        for entry in self._journal("collect"):
+            unread.discard(drops.get(_dropped(entry), ("", 0)))
+            for event in _records(entry, Event):
+                unread.discard((event.region, event.year))
+                if event.region in self.settings.regions() and first <= event.year <= last:
+                    events[event.id] = event
+        articles: dict[str, Article] = {}
+        for entry in self._journal("retrieve"):
+            events.pop(_dropped(entry), None)
+            for article in _records(entry, Article):
+                if events.pop(article.event.id, None):
+                    articles[article.id] = article
+        cutoff = self.settings.release.cutoff
+        awaited = [e for e in events.values() if e.start and e.start[:7] <= cutoff]
+        unwritten = []
+        for article in articles.values():
+            done = self._journal("generate", fsync=True).get(writing.key(article))
+            if done is None:
+                unwritten.append(article)
+            else:
+                estimator.learn_writing(article, done.usage or {})
+        untranslated = []
+        selected: dict[str, list[Question]] = {}  # of an event the last line counts
+        for entry in self._journal("select"):
+            found = list(_records(entry, Question))
+            selected |= {question.event_id: found for question in found}
+        questions = [question for found in selected.values() for question in found]
+        for question in questions:
+            if REGIONS[question.region].language is None:
+                continue
+            done = self._journal("translate", fsync=True).get(translating.key(question))
+            if done is None:
+                untranslated.append(question)
+            else:
+                estimator.learn_translation(question, done.usage or {})
+        if selected:
+            estimator.learn_selection(len(articles) - len(unwritten), len(questions))
+        return Outlook(sorted(unread), awaited, unwritten, untranslated)
 
     # ---- what is told about it
 
@@ -219,7 +412,7 @@ class Run:
             prompts.append(PromptUse(prompt.id, prompt.sha256))
             outcome = self.outcomes[name]
             served = sorted({record.writer for record in outcome.records()})
-            models.append(ModelUse(name, self._model(name).name, tuple(served)))
+            models.append(ModelUse(name, self._model_name(name), tuple(served)))
         stages = {
             name: {"in": c["in"], "out": c["out"], **c["dropped"]}
             for name, c in self.counts().items()
@@ -247,6 +440,7 @@ class Run:
             "stages": self.counts(),
             "tokens": budget.tokens,
             "cost": round(budget.cost, 6),
+            "ended": self.ended,
         }
         if "retrieve" in self.outcomes:
             events = (e for e in self.collect.records() if isinstance(e, Event))
@@ -259,27 +453,13 @@ class Run:
         part.replace(path)
 
 
-def _gathered(groups: Mapping[str, list[Any]]) -> Iterator[Group]:
-    """Groups by name, their members by id, whatever order they came in."""
-    for name in sorted(groups):
-        yield Group(name, tuple(sorted(groups[name], key=_by_id)))
+def _records(entry: Entry, kind: type[T]) -> Iterator[T]:
+    """The records of a kind in a line of a journal."""
+    for row in entry.rows:
+        if row["record"] == kind.__name__:
+            yield from_row(kind, row)
 
 
-def _by_id(record: Any) -> tuple[str, str]:
-    return record.id, getattr(record, "language", "")
-
-
-def in_turn(articles: Iterable[Article]) -> list[Article]:
-    """Returns articles region by region in turn, newest events first.
-
-    A run that its budget stops has then as much of each region as of any other.
-    """
-    by_region: dict[str, list[Article]] = defaultdict(list)
-    for article in articles:
-        by_region[article.event.region].append(article)
-    ranked = []
-    for region, members in by_region.items():
-        members.sort(key=lambda a: (a.event.start or "", a.id), reverse=True)
-        ranked += [(rank / len(members), region, article) for rank, article in enumerate(members)]
-    ranked.sort(key=lambda item: item[:2])
-    return [article for _, _, article in ranked]
+def _dropped(entry: Entry) -> str:
+    """The id of what a line of a journal says was left out."""
+    return from_row(Drop, entry.drop).record_id if entry.drop else ""

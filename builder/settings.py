@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,13 +11,14 @@ from typing import Any, Literal
 import msgspec
 
 from builder.collect import PagesSettings
+from builder.rules import SHARES
 from builder.web import WebSettings
-from tiebe.errors import SettingsError, nearest
+from tiebe.errors import ModelError, SettingsError, nearest
 from tiebe.journal import Journal
-from tiebe.llm import Budget, Model, open_model
+from tiebe.llm import Budget, Model, Reply, open_model
 from tiebe.regions import find_regions
 
-__all__ = ["Settings", "read_settings"]
+__all__ = ["Settings", "read_settings", "read_shares"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ class GenerateSettings:
     prompt: str = ""
     questions_per_event: int = 1
     candidates: int = 3
+    article_tokens: int = 6000
+    """How much of an article the writer is shown; it is cut at a sentence."""
+    ground: str = ""
+    """A model that checks whether the article supports each answer; empty: none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class CheckSettings:
     """`[check]`: which share of rows may bear a flag."""
 
     max_share: Mapping[str, float] = field(default_factory=dict)
+    """By name of a flag, or `wrong_article`: 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,17 @@ class Settings:
             budget=budget,
         )
 
+    def planned_model(self, name: str, budget: Budget) -> Model:
+        """Returns a model for estimates: it needs no key, and cannot be asked."""
+        own = self.models.get(name, ModelSettings())
+
+        def send(body: Mapping[str, Any]) -> Reply:
+            raise ModelError("a plan asks no model", model=name)
+
+        return Model(
+            name, send, max_tokens=own.max_tokens, extra_body=own.extra_body, budget=budget
+        )
+
 
 def read_settings(path: Path) -> Settings:
     """Reads `run.toml`.
@@ -184,4 +201,33 @@ def _check(settings: Settings, path: Path) -> None:
         refuse("release.version", version, "a month such as '2025.04', or '2025.04.1' for a repair")
     if settings.generate.candidates < settings.generate.questions_per_event:
         refuse("generate.candidates", settings.generate.candidates, "at least questions_per_event")
+    _check_shares(settings.check.max_share, f"{path}: check.max_share")
+    if settings.generate.article_tokens < 100:
+        refuse("generate.article_tokens", settings.generate.article_tokens, "at least 100")
     settings.regions()
+
+
+def read_shares(pairs: Iterable[str]) -> dict[str, float]:
+    """Returns the shares that options give as `FLAG=SHARE`.
+
+    Raises:
+        SettingsError: A flag that there is not, or no share from 0 to 1.
+    """
+    shares = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        try:
+            shares[name] = float(value)
+        except ValueError as error:
+            raise SettingsError(f"max share '{pair}' is not FLAG=SHARE, as yes_no=0.01") from error
+    _check_shares(shares, "max share")
+    return shares
+
+
+def _check_shares(shares: Mapping[str, float], where: str) -> None:
+    for name, share in shares.items():
+        if name not in SHARES:
+            hint = nearest(name, SHARES) or f"; there are {', '.join(SHARES)}"
+            raise SettingsError(f"{where}: there is no flag '{name}'{hint}")
+        if not 0 <= share <= 1:
+            raise SettingsError(f"{where}: {name} is {share}, and must be from 0 to 1")

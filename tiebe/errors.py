@@ -8,7 +8,8 @@ TiebeError
 ├ VersionError(LookupError)   a release that is not the one asked for
 ├ FetchError(OSError)         .url .status .reason
 ├ ModelError                  .model .fatal: the provider failed after retries; fatal stops the run
-│ └ ReplyError(ValueError)    .reply: not in the asked form
+│ ├ ReplyError(ValueError)    .reply: not in the asked form
+│ └ BudgetError               the next call could pass the budget: the run stops
 └ PublishError(OSError)       a release that could not be put on the Hub
 ```
 
@@ -20,6 +21,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "BudgetError",
     "FetchError",
     "ModelError",
     "PromptError",
@@ -85,6 +87,13 @@ class ReplyError(ModelError, ValueError):
     def __init__(self, message: str, *, model: str, reply: str) -> None:
         super().__init__(message, model=model)
         self.reply = reply
+
+
+class BudgetError(ModelError):
+    """The next call to a model could pass the budget; it is not made, and the run stops."""
+
+    def __init__(self, message: str, *, model: str) -> None:
+        super().__init__(message, model=model, fatal=True)
 
 
 class PublishError(TiebeError, OSError):

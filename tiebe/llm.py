@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tiebe.engine import Wait, meter
-from tiebe.errors import ModelError, RecordError, SettingsError, nearest
+from tiebe.errors import BudgetError, ModelError, RecordError, SettingsError, nearest
 from tiebe.journal import Journal
 from tiebe.models import PROVIDERS, find_model
 from tiebe.records import canonical, from_row, to_row
@@ -117,17 +117,16 @@ class Budget:
         Raises:
             Wait: The call could pass the budget together with those in flight, which mostly cost
                 less than they may.
-            ModelError: It could pass the budget by itself; fatal, so that the run stops.
+            BudgetError: It could pass the budget by itself; fatal, so that the run stops.
         """
         with self._lock:
             tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
             cost = self.price(model, usage)
             if self._beyond(self.tokens + tokens, self.cost + cost):
-                raise ModelError(
-                    f"the budget of {self._limits()} is used up: raise it (--max-cost, or [budget] "
+                raise BudgetError(
+                    f"the budget of {self.limits} is used up: raise it (--max-cost, or [budget] "
                     "in run.toml) and run again to go on; what was paid for is kept",
                     model=model,
-                    fatal=True,
                 )
             if self._beyond(
                 self.tokens + self._held_tokens + tokens, self.cost + self._held_cost + cost
@@ -148,7 +147,18 @@ class Budget:
             or (self.max_cost and cost > self.max_cost + 1e-9)
         )
 
-    def _limits(self) -> str:
+    def fits(self, tokens: int, cost: float) -> bool:
+        """Whether so many tokens and dollars can be spent besides what is spent."""
+        return not self._beyond(self.tokens + tokens, self.cost + cost)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit at all."""
+        return bool(self.max_tokens or self.max_cost)
+
+    @property
+    def limits(self) -> str:
+        """The limits in words."""
         limits = [f"{self.max_tokens:,} tokens"] if self.max_tokens else []
         return " and ".join(limits + ([f"{self.max_cost} dollars"] if self.max_cost else []))
 

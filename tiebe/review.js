@@ -107,7 +107,7 @@ function row(card) {
   const decision = page.decisions[card.id];
   const header = make("header", {}, ...card.facts.filter(Boolean).map((fact) => make("span", {}, fact)), make("code", {}, card.id), ...card.flags.map((flag) => make("span", { class: "flag", title: page.says[flag] }, flag)));
   if (decision) header.append(make("span", { class: "decided" }, `${decision.choice}${decision.reason ? `: ${decision.reason}` : ""}`));
-  const list = make("dl", {}, ...card.fields.filter((f) => f.text).flatMap((field) => [make("dt", {}, field.label), make("dd", { lang: field.lang || undefined, dir: "auto" }, decision?.fields?.[field.name] ?? field.text)]));
+  const list = make("dl", {}, ...card.fields.filter((f) => f.text).flatMap((field) => [make("dt", {}, field.label), make("dd", { lang: field.lang || undefined, dir: "auto", class: field.main ? "main" : undefined }, decision?.fields?.[field.name] ?? field.text)]));
   const link = /^https?:\/\//i.test(card.url ?? "") ? make("a", { href: card.url, rel: "noreferrer noopener", target: "_blank" }, card.title || card.url) : card.title;
   const text = make("section", { class: "text", "aria-label": "Text" }, make("h3", { dir: "auto" }, link || page.beside), card.text ? marked(card.text, telling(card)) : make("p", {}, "no text"));
   const item = make("li", { class: "row", id: `row-${card.id}` }, header, list, text);

@@ -41,6 +41,8 @@ class Field:
     text: str
     lang: str = ""
     """ISO 639 code."""
+    main: bool = False
+    """Whether it stands out."""
     mark: bool = False
     """Whether its words are marked in the text beside."""
 

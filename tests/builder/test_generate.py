@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from builder.generate import display_date, generate, parse_pairs, shorten
+from builder.generate import Writing, display_date, generate, shorten
 from builder.records import Article, Candidate, Drop, Event
 from tiebe.llm import Model, Reply, count_tokens
 from tiebe.prompts import load_prompt
@@ -30,7 +30,7 @@ def write(*replies: tuple[str, str], version: str | None = None) -> tuple[list[A
     script = Script(*replies)
     model = Model("m", script, max_tokens=100)
     prompt = load_prompt("generate", version)
-    out = list(generate(ARTICLE, model=model, prompt=prompt, count=3))
+    out = list(generate(ARTICLE, Writing(model, prompt, 3)))
     assert not script.replies
     return out, script.bodies
 
@@ -60,7 +60,7 @@ def test_a_truncated_reply_gets_more_room() -> None:
     ("replies", "reason"),
     [
         ([(PAIRS[:40], "length"), (PAIRS[:50], "length")], "truncated_reply"),
-        ([("", "content_filter")], "filtered_reply"),
+        ([("", "content_filter"), ("", "content_filter")], "filtered_reply"),
         ([('{"questions": []}', "stop")], "no_question"),
         ([("I cannot help with that.", "stop"), ("Sorry.", "stop")], "unreadable_reply"),
     ],
