@@ -1,17 +1,24 @@
 """Audit: what `check` found, as counts, as `audit.jsonl` and as a page to browse."""
 
+import base64
+import gzip
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jinja2
+from markupsafe import Markup
 
 from builder.check import Source, check, groups
 from builder.release import read_articles, read_questions, reflag
 from builder.rules import TRANSLATION, says, stands_for
 from tiebe.records import Question
 from tiebe.regions import LANGUAGES, REGIONS
-from tiebe.review import Card, Field, Review, page
 
 __all__ = [
     "PAGE",
@@ -19,10 +26,14 @@ __all__ = [
     "Stored",
     "audit_release",
     "beyond",
+    "Card",
+    "Field",
     "cards",
+    "page",
     "read_sources",
     "tally",
     "tally_table",
+    "told",
     "write_audit",
 ]
 
@@ -30,7 +41,38 @@ ROWS, PAGE = "audit.jsonl", "audit.html"
 """The names of the files."""
 
 FACETS = ("region", "year", "language")
+"""What one can filter by; a card has a value for each."""
+PAGE_SIZE = 25
 _TEXT = 4000  # characters of an article that the page shows
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A text of a card."""
+
+    name: str
+    label: str
+    text: str
+    lang: str = ""
+    """ISO 639 code."""
+    main: bool = False
+    """Whether it stands out."""
+    mark: bool = False
+    """Whether its words are marked in the text beside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A question in all its languages, with its article beside."""
+
+    id: str
+    facts: Sequence[str]
+    """A value for each of `FACETS`; empty for none."""
+    fields: Sequence[Field]
+    flags: Sequence[str]
+    title: str
+    url: str
+    text: str
 
 
 class Stored(NamedTuple):
@@ -198,6 +240,46 @@ def write_audit(
             }
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     shown = cards(rows, articles)
+    raw = json.dumps(
+        {"cards": [asdict(card) for card in shown], "choices": [], "decided": {}, **told(shown)},
+        ensure_ascii=False,
+        separators=(",", ":"),
+    ).encode("utf-8", "replace")
+    packed = base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
+    # The file is the same for the same rows, and no script can be put into it that would know this.
+    nonce = hashlib.sha256(raw).hexdigest()[:24]
+    html = page(title, packed).replace("NONCE", nonce)
+    (folder / PAGE).write_text(html, encoding="utf-8")
+
+
+def told(shown: Iterable[Card]) -> dict[str, Any]:
+    """Returns what the page is told beside its cards."""
     flags = {flag for card in shown for flag in card.flags}
-    review = Review(title, shown, FACETS, {flag: says(flag) for flag in sorted(flags)})
-    (folder / PAGE).write_text(page(review), encoding="utf-8", errors="replace")
+    return {
+        "facets": FACETS,
+        "says": {flag: says(flag) for flag in sorted(flags)},
+        "size": PAGE_SIZE,
+    }
+
+
+def page(title: str, packed: str = "") -> str:
+    """Returns the page as HTML, in which NONCE stands for the one of its style and script.
+
+    What strangers wrote is in it only as compressed JSON, and is shown as text nodes.
+
+    Args:
+        title: Its heading.
+        packed: The cards; a page without them asks its server for them.
+    """
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment.from_string(_asset("audit.html.jinja")).render(
+        title=title,
+        style=Markup(_asset("audit.css")),
+        script=Markup(_asset("audit.js")),
+        packed=packed,
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("builder").joinpath(name).read_text(encoding="utf-8")

@@ -385,20 +385,19 @@ def review_(release: Path, port: int) -> None:
 
     The most flagged come first. Each decision is a line of RELEASE/decisions.jsonl.
     """
-    import threading
-
     from builder import audit, review
     from builder.release import read_questions
+    from tiebe.keyboard import serving
 
-    rows = list(read_questions(release))
-    with review.review(release, rows, audit.read_sources(release), port=port) as address:
-        click.echo(f"review: {address}\nCtrl-C ends it; decisions are kept as they are made.")
+    page = review.review(release, list(read_questions(release)), audit.read_sources(release))
+    with serving(page, port) as address:
+        click.echo(f"{address}\nopen this page; Ctrl-C here ends it")
         try:
-            threading.Event().wait()
+            page.ended.wait()
         except KeyboardInterrupt:
-            pass
+            click.echo()
     decided = len({decision.id for decision in review.read_decisions(release)})
-    click.echo(f"\n{decided:,} questions are decided on: {release / review.DECISIONS}")
+    click.echo(f"{decided:,} questions are decided on: {release / review.DECISIONS}")
 
 
 @main.command()

@@ -1,4 +1,4 @@
-"""Review: a maintainer decides on the rows of a release, the flagged ones first.
+"""Review: a maintainer decides on the rows of a release, the most flagged first.
 
 Decisions are lines of the release's `decisions.jsonl`, each on disk before the page goes on.
 """
@@ -6,29 +6,33 @@ Decisions are lines of the release's `decisions.jsonl`, each on disk before the 
 import datetime as dt
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
-from builder.audit import FACETS, cards
+from builder.audit import cards, page, told
 from builder.check import Source
 from builder.records import Decision
-from builder.rules import says
+from tiebe import keyboard
 from tiebe.errors import RecordError
+from tiebe.keyboard import Choice
 from tiebe.records import Question
-from tiebe.review import Choice, Made, Review, serve
 
-__all__ = ["DECISIONS", "kept", "read_decisions", "review"]
+__all__ = ["CHOICES", "DECISIONS", "kept", "read_decisions", "review"]
 
 DECISIONS = "decisions.jsonl"
 """The name of the file."""
 
-_EDITS = ("english.question", "english.answer", "native.question", "native.answer")
 CHOICES = (
     Choice("k", "keep", "Keep"),
-    Choice("f", "fix", "Fix", reason=True, edits=_EDITS),
-    Choice("w", "withdraw", "Withdraw", reason=True),
+    Choice(
+        "f",
+        "fix",
+        "Fix",
+        note=True,
+        edits=("english.question", "english.answer", "native.question", "native.answer"),
+    ),
+    Choice("w", "withdraw", "Withdraw", note=True),
 )
 
 
@@ -55,53 +59,53 @@ def kept(decisions: Iterable[Decision]) -> set[str]:
 
 
 def review(
-    folder: Path, rows: Sequence[Question], articles: Mapping[str, Source], *, port: int = 0
-) -> AbstractContextManager[str]:
-    """Serves the review page on 127.0.0.1 while the block runs; yields its address.
+    folder: Path, rows: Sequence[Question], articles: Mapping[str, Source]
+) -> keyboard.Page:
+    """Returns the page to be served; what is decided on it is appended to `decisions.jsonl`.
 
     Args:
-        folder: The release, whose `decisions.jsonl` is read and appended to.
+        folder: The release.
         rows: Of the release, with their flags.
         articles: By id.
-        port: Any free one by default.
 
     Raises:
         RecordError: A line of `decisions.jsonl` is no decision.
     """
     shown = cards(rows, articles)
-    flags = {flag for card in shown for flag in card.flags}
     by_split = {(row.id, row.split): row for row in rows}
-    before = {made.id: made for made in _made(read_decisions(folder))}
-    page = Review(
-        f"Review of {folder.name}",
+    title = f"Review of release {rows[0].version if rows else folder.name}"
+
+    def keep(member: str, made: keyboard.Decision) -> None:
+        at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        _append(folder / DECISIONS, _decisions(member, made, by_split, at))
+
+    return keyboard.Page(
+        title,
         shown,
-        FACETS,
-        {flag: says(flag) for flag in sorted(flags)},
-        choices=CHOICES,
-        decisions=before,
+        CHOICES,
+        keep,
+        _decided(read_decisions(folder)),
+        html=page(title),
+        more=told(shown),
     )
 
-    def decided(made: Made) -> None:
-        at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        _append(folder / DECISIONS, _decisions(made, by_split, at))
 
-    return serve(page, decided, port=port)
-
-
-def _decisions(made: Made, rows: Mapping[tuple[str, str], Question], at: str) -> list[Decision]:
+def _decisions(
+    member: str, made: keyboard.Decision, rows: Mapping[tuple[str, str], Question], at: str
+) -> list[Decision]:
     """The lines for what was decided on the page: a fix has one for each row that it changes.
 
     Raises:
         ValueError: A fix that changes nothing.
     """
-    reason = " ".join(made.reason.split())
-    line = {"id": made.id, "decision": made.choice, "reason": reason, "at": at}
+    reason = " ".join(made.note.split())
+    line = {"id": member, "decision": made.choice, "reason": reason, "at": at}
     if made.choice != "fix":
         return [msgspec.convert(line, Decision)]
     changed = [
         row
         for split in ("english", "native")
-        if (row := rows.get((made.id, split))) and any(f.startswith(split) for f in made.fields)
+        if (row := rows.get((member, split))) and any(name.startswith(split) for name in made.fields)
     ]
     if not changed:
         raise ValueError("nothing was changed: keep the row, or withdraw it")
@@ -119,9 +123,9 @@ def _decisions(made: Made, rows: Mapping[tuple[str, str], Question], at: str) ->
     ]
 
 
-def _made(decisions: Iterable[Decision]) -> list[Made]:
+def _decided(decisions: Iterable[Decision]) -> dict[str, keyboard.Decision]:
     """What the page shows of decisions made before."""
-    shown: dict[str, Made] = {}
+    shown: dict[str, keyboard.Decision] = {}
     for decision in decisions:
         fields: dict[str, str] = {}
         if decision.decision == "fix":
@@ -130,8 +134,8 @@ def _made(decisions: Iterable[Decision]) -> list[Made]:
             if earlier and earlier.choice == "fix":
                 fields |= earlier.fields
             fields |= {f"{split}.question": decision.question, f"{split}.answer": decision.answer}
-        shown[decision.id] = Made(decision.id, decision.decision, decision.reason, fields)
-    return list(shown.values())
+        shown[decision.id] = keyboard.Decision(decision.decision, decision.reason, fields)
+    return shown
 
 
 def _append(path: Path, decisions: Iterable[Decision]) -> None:

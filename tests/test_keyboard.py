@@ -51,7 +51,7 @@ def test_cards_and_earlier_decisions_are_served(address: str) -> None:
     assert html.count(f'nonce="{nonce}"') == 2 and "http:" not in html and "https:" not in html
     data = json.loads(ask(address + "cards")[1])
     assert [card["id"] for card in data["cards"]] == ["0", "1", "2"]
-    assert data["decided"] == {"0": {"choice": "no", "note": "before"}}
+    assert data["decided"] == {"0": {"choice": "no", "note": "before", "fields": {}}}
 
 
 def test_decisions_are_kept_at_once(
@@ -108,3 +108,19 @@ def test_a_person_decides_by_keyboard(
     tab.wait_for_selector("text=You can close this page")
     assert page.ended.is_set() and not wrong
     context.close()
+
+
+def test_a_choice_may_want_a_reason_and_change_some_fields() -> None:
+    kept = {}
+    fix = Choice("f", "fix", "mend", note=True, edits=("Answer",))
+    page = Page("Test", CARDS, [fix], kept.__setitem__, html="<p>NONCE</p>", more={"size": 3})
+    with serving(page) as address:
+        status, html, headers = ask(address)
+        nonce = headers["Content-Security-Policy"].split("script-src 'nonce-")[1].split("'")[0]
+        assert status == 200 and html == f"<p>{nonce}</p>"
+        assert json.loads(ask(address + "cards")[1])["size"] == 3
+        good = {"id": "1", "choice": "fix", "note": "typo", "fields": {"Answer": "y"}}
+        bad = [{"note": " "}, {"fields": {"Question": "y"}}, {"fields": {"Answer": " "}}]
+        assert [ask(address + "decide", good | change)[0] for change in bad] == [400, 400, 400]
+        assert not kept and ask(address + "decide", good)[0] == 200
+    assert kept == {"1": Decision("fix", "typo", {"Answer": "y"})}

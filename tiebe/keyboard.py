@@ -33,6 +33,10 @@ class Choice:
     """The key that decides it: one small letter or digit."""
     name: str
     label: str
+    note: bool = False
+    """Whether it wants a note: the reason."""
+    edits: tuple[str, ...] = ()
+    """The names of the fields that may be changed by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Decision:
 
     choice: str
     note: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The changed ones by name."""
 
 
 @dataclass
@@ -49,7 +55,7 @@ class Page:
 
     Attributes:
         title: Of the page.
-        cards: In the order in which they come.
+        cards: In the order in which they come; a page of one's own may have its own cards.
         choices: What can be decided.
         keep: Called with a card's id and the decision, once per decision; what it raises is shown
             on the page, and the card stays open.
@@ -57,10 +63,14 @@ class Page:
     """
 
     title: str
-    cards: Sequence[Card]
+    cards: Sequence[Any]
     choices: Sequence[Choice]
     keep: Callable[[str, Decision], None]
     decided: Mapping[str, Decision] = field(default_factory=dict)
+    html: str = ""
+    """A page of one's own, in which NONCE stands for the one that its style and script must bear."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What such a page is told besides."""
     ended: threading.Event = field(default_factory=threading.Event)
     """Set when the person is done."""
 
@@ -75,13 +85,19 @@ def serving(page: Page, port: int = 0) -> Iterator[str]:
     """
     known = dict(page.decided)
     names = {card.id for card in page.cards}
-    choices = {choice.name for choice in page.choices}
+    choices = {choice.name: choice for choice in page.choices}
     token, lock = secrets.token_urlsafe(16), threading.Lock()
 
     def decide(body: Mapping[str, Any]) -> None:
         if body.get("id") not in names or body.get("choice") not in choices:
             raise ValueError("no such card or choice")
-        decision = Decision(body["choice"], str(body.get("note") or ""))
+        fields = {str(name): str(text) for name, text in (body.get("fields") or {}).items()}
+        decision = Decision(body["choice"], str(body.get("note") or ""), fields)
+        choice = choices[decision.choice]
+        if choice.note and not decision.note.strip():
+            raise ValueError("a reason is needed")
+        if not fields.keys() <= set(choice.edits) or not all(map(str.strip, fields.values())):
+            raise ValueError("a field is empty, or cannot be changed")
         with lock:
             page.keep(body["id"], decision)
             known[body["id"]] = decision
@@ -109,7 +125,7 @@ def serving(page: Page, port: int = 0) -> Iterator[str]:
         def do_GET(self) -> None:
             if self._mine(""):
                 nonce = secrets.token_urlsafe(16)
-                html = _HTML.read_text("utf-8").replace("NONCE", nonce)
+                html = (page.html or _HTML.read_text("utf-8")).replace("NONCE", nonce)
                 self._send(200, html, "text/html", nonce)
             elif self._mine("cards"):
                 with lock:
@@ -119,6 +135,7 @@ def serving(page: Page, port: int = 0) -> Iterator[str]:
                     "cards": [asdict(card) for card in page.cards],
                     "choices": [asdict(choice) for choice in page.choices],
                     "decided": decided,
+                    **page.more,
                 }
                 self._send(200, json.dumps(data), "application/json")
             else:

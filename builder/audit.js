@@ -14,7 +14,9 @@ function make(name, attributes = {}, ...children) {
   return node;
 }
 
-async function unpack() {
+// A file holds its rows itself; a page that is served asks for them, and takes decisions.
+async function load() {
+  if (!$("packed").textContent) return (await fetch("cards")).json();
   const bytes = Uint8Array.from(atob($("packed").textContent), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
@@ -55,7 +57,7 @@ function matches(card, words) {
   }
   const flag = wanted("flag");
   if (flag === "none" ? card.flags.length : flag === "any" ? !card.flags.length : flag && !card.flags.includes(flag)) return false;
-  const decision = wanted("decision"), made = page.decisions[card.id]?.choice;
+  const decision = wanted("decision"), made = page.decided[card.id]?.choice;
   if (decision === "open" ? made : decision === "decided" ? !made : decision && decision !== made) return false;
   if (!words.length) return true;
   const text = [card.id, ...card.fields.map((f) => f.text)].join("\n").toLowerCase();
@@ -104,9 +106,9 @@ function telling(card) {
 }
 
 function row(card) {
-  const decision = page.decisions[card.id];
+  const decision = page.decided[card.id];
   const header = make("header", {}, ...card.facts.filter(Boolean).map((fact) => make("span", {}, fact)), make("code", {}, card.id), ...card.flags.map((flag) => make("span", { class: "flag", title: page.says[flag] }, flag)));
-  if (decision) header.append(make("span", { class: "decided" }, `${decision.choice}${decision.reason ? `: ${decision.reason}` : ""}`));
+  if (decision) header.append(make("span", { class: "decided" }, `${decision.choice}${decision.note ? `: ${decision.note}` : ""}`));
   const list = make("dl", {}, ...card.fields.filter((f) => f.text).flatMap((field) => [make("dt", {}, field.label), make("dd", { lang: field.lang || undefined, dir: "auto", class: field.main ? "main" : undefined }, decision?.fields?.[field.name] ?? field.text)]));
   const link = /^https?:\/\//i.test(card.url ?? "") ? make("a", { href: card.url, rel: "noreferrer noopener", target: "_blank" }, card.title || card.url) : card.title;
   const text = make("section", { class: "text", "aria-label": "Text" }, make("h3", { dir: "auto" }, link || page.beside), card.text ? marked(card.text, telling(card)) : make("p", {}, "no text"));
@@ -125,7 +127,7 @@ function show() {
   $("previous").disabled = first === 0;
   $("next").disabled = first + size >= hits.length;
   choice = null;
-  if (page.choices.length) $("progress").textContent = `${whole(Object.keys(page.decisions).length)} of ${whole(page.cards.length)} decided`;
+  if (page.choices.length) $("progress").textContent = `${whole(Object.keys(page.decided).length)} of ${whole(page.cards.length)} decided`;
 }
 
 function turn(by) {
@@ -139,7 +141,7 @@ function turn(by) {
 // Deciding
 
 function decide(card) {
-  const before = page.decisions[card.id];
+  const before = page.decided[card.id];
   const buttons = page.choices.map((c) => {
     const button = make("button", { type: "button", "data-choice": c.name, "aria-pressed": String(before?.choice === c.name) }, make("kbd", {}, c.key), ` ${c.label}`);
     button.addEventListener("click", () => choose(card, c));
@@ -151,16 +153,16 @@ function decide(card) {
 function choose(card, c) {
   choice = c;
   for (const button of document.querySelectorAll("[data-choice]")) button.setAttribute("aria-pressed", String(button.dataset.choice === c.name));
-  if (!c.reason && !c.edits.length) return save(card, {}, "");
+  if (!c.note && !c.edits.length) return save(card, {}, "");
   const form = make("form", { class: "fix" });
   for (const field of card.fields.filter((f) => c.edits.includes(f.name))) {
     const area = make("textarea", { name: field.name, rows: field.text.length > 160 ? 3 : 2, lang: field.lang || undefined, dir: "auto" });
-    area.value = page.decisions[card.id]?.fields?.[field.name] ?? field.text;
+    area.value = page.decided[card.id]?.fields?.[field.name] ?? field.text;
     form.append(make("label", {}, field.label, area));
   }
-  if (c.reason) {
-    const input = make("input", { name: "reason", required: true, autocomplete: "off", maxlength: 500 });
-    input.value = page.decisions[card.id]?.reason ?? "";
+  if (c.note) {
+    const input = make("input", { name: "note", required: true, autocomplete: "off", maxlength: 500 });
+    input.value = page.decided[card.id]?.note ?? "";
     form.append(make("label", {}, "reason", input));
   }
   form.append(make("div", { class: "choices" }, make("button", {}, `Save: ${c.label}`), make("kbd", {}, "Enter")));
@@ -170,7 +172,7 @@ function choose(card, c) {
     for (const field of card.fields.filter((f) => c.edits.includes(f.name))) {
       if (form.elements[field.name].value !== field.text) edited[field.name] = form.elements[field.name].value;
     }
-    save(card, edited, form.elements.reason?.value ?? "");
+    save(card, edited, form.elements.note?.value ?? "");
   });
   form.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -182,16 +184,16 @@ function choose(card, c) {
   form.elements[0].focus();
 }
 
-async function save(card, fields, reason) {
-  const made = { id: card.id, choice: choice.name, reason, fields };
+async function save(card, fields, note) {
+  const made = { id: card.id, choice: choice.name, note, fields };
   try {
-    const response = await fetch("/decisions", { method: "POST", headers: { "Content-Type": "application/json", "X-Token": page.token }, body: JSON.stringify(made) });
+    const response = await fetch("decide", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(made) });
     if (!response.ok) throw new Error(await response.text());
   } catch (error) {
     $("error").textContent = `Not saved: ${error.message}`;
     return;
   }
-  page.decisions[card.id] = made;
+  page.decided[card.id] = made;
   if (first + 1 < hits.length) turn(1);
   else show();
 }
@@ -213,7 +215,7 @@ function onKey(event) {
   event.preventDefault();
 }
 
-unpack().then((data) => {
+load().then((data) => {
   page = data;
   buildFilters();
   $("previous").addEventListener("click", () => turn(-1));
