@@ -44,7 +44,7 @@ _OURS = re.compile(
     r"data/[^/]+/(english|native)\.parquet|articles/[^/]+\.parquet"
     r"|data/(english|translated)/[^/]+\.jsonl?|data/\w+-\d+-of-\d+(-\w+)?\.parquet"
 )
-_FILES = ("eval.yaml", "changelog.jsonl", "decisions.jsonl")
+_FILES = ("eval.yaml", "about.json", "changelog.jsonl", "decisions.jsonl")
 
 
 @dataclass(slots=True)

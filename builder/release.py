@@ -1,7 +1,7 @@
 """Release: questions and articles become a folder that is published as it is.
 
 ```
-README.md  eval.yaml  changelog.jsonl  decisions.jsonl (where there are decisions)
+README.md  eval.yaml  about.json  changelog.jsonl  decisions.jsonl (where there are decisions)
 data/<slug>/english.parquet   data/<slug>/native.parquet   articles/<slug>.parquet
 ```
 
@@ -41,6 +41,7 @@ __all__ = [
     "read_articles",
     "read_changes",
     "read_questions",
+    "reflag",
     "write_release",
 ]
 
@@ -71,6 +72,7 @@ _PARQUET: dict[str, Any] = {
     "use_content_defined_chunking": True,
 }
 _GROUP = 1000  # rows written at once
+_ABOUT = "about.json"  # what the card tells besides the rows, to write it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ def write_release(
     changes = _changelog(part, edition)
     if edition.decisions:
         shutil.copyfile(edition.decisions, part / "decisions.jsonl")
+    (part / _ABOUT).write_bytes(msgspec.json.encode(edition.about) + b"\n")
     write_card(part, edition.version, configs, statistics, edition.about, changes)
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
@@ -151,6 +154,41 @@ def read_changes(folder: Path) -> list[Change]:
     if not path.is_file():
         return []
     return [msgspec.json.decode(line, type=Change) for line in path.read_bytes().splitlines()]
+
+
+def reflag(folder: Path, flags: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+    """Writes new flags into the rows of a release, and the card anew; the rest of it stays.
+
+    Args:
+        folder: The release.
+        flags: By id and language, of all its rows.
+    """
+    statistics = Statistics()
+    configs = {"all": Config(SCHEMA)}
+    version = ""
+
+    def flagged(path: Path) -> Iterator[dict[str, Any]]:
+        nonlocal version
+        for row in _read(path):
+            question = msgspec.convert(row | {"flags": flags[row["id"], row["language"]]}, Question)
+            version = question.version
+            statistics.count(question)
+            yield to_row(question)
+
+    for path in sorted(folder.glob("data/*/*.parquet")):
+        part = path.with_suffix(".part")
+        size = _write(part, flagged(path), SCHEMA)
+        part.replace(path)
+        _count(configs, path.parent.name, path.stem, size)
+    for path in sorted(folder.glob("articles/*.parquet")):
+        with pq.ParquetFile(path) as file:
+            memory = sum(batch.nbytes for batch in file.iter_batches(_GROUP))
+            size = Size(file.metadata.num_rows, memory, path.stat().st_size)
+        statistics.articles[path.stem] = size.rows
+        _count_articles(configs, size)
+    about = folder / _ABOUT
+    told = msgspec.json.decode(about.read_bytes(), type=About) if about.is_file() else About()
+    write_card(folder, version, configs, statistics, told, read_changes(folder))
 
 
 def compare(
@@ -288,22 +326,31 @@ def _write_tables(
             yield to_row(row)
 
     for (region, split), spooled in sorted(rows.items()):
-        path = f"data/{region}/{split}.parquet"
-        size = _write(part / path, stamped(spooled), SCHEMA)
-        for name in ("all", region):
-            config = configs.setdefault(name, Config(SCHEMA))
-            config.paths[split] = f"data/*/{split}.parquet" if name == "all" else path
-            config.sizes[split] += size
+        path = part / "data" / region / f"{split}.parquet"
+        _count(configs, region, split, _write(path, stamped(spooled), SCHEMA))
     for region, found in sorted(texts.items()):
         found.keys = [key for key in found.keys if key[1] in cited[region]]
         if found.keys:
-            path = f"articles/{region}.parquet"
-            size = _write(part / path, map(_article_row, found), ARTICLES)
+            path = part / "articles" / f"{region}.parquet"
+            size = _write(path, map(_article_row, found), ARTICLES)
             statistics.articles[region] = size.rows
-            config = configs.setdefault("articles", Config(ARTICLES))
-            config.paths["articles"] = "articles/*.parquet"
-            config.sizes["articles"] += size
+            _count_articles(configs, size)
     return statistics, configs
+
+
+def _count(configs: dict[str, Config], region: str, split: str, size: Size) -> None:
+    """Takes a file of questions into account."""
+    for name, folder in (("all", "*"), (region, region)):
+        config = configs.setdefault(name, Config(SCHEMA))
+        config.paths[split] = f"data/{folder}/{split}.parquet"
+        config.sizes[split] += size
+
+
+def _count_articles(configs: dict[str, Config], size: Size) -> None:
+    """Takes a file of article texts into account."""
+    config = configs.setdefault("articles", Config(ARTICLES))
+    config.paths["articles"] = "articles/*.parquet"
+    config.sizes["articles"] += size
 
 
 def _article_row(article: Article) -> dict[str, Any]:

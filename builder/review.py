@@ -58,9 +58,7 @@ def kept(decisions: Iterable[Decision]) -> set[str]:
     return {member for member, decision in last.items() if decision == "keep"}
 
 
-def review(
-    folder: Path, rows: Sequence[Question], articles: Mapping[str, Source]
-) -> keyboard.Page:
+def review(folder: Path, rows: Sequence[Question], articles: Mapping[str, Source]) -> keyboard.Page:
     """Returns the page to be served; what is decided on it is appended to `decisions.jsonl`.
 
     Args:
@@ -105,7 +103,8 @@ def _decisions(
     changed = [
         row
         for split in ("english", "native")
-        if (row := rows.get((member, split))) and any(name.startswith(split) for name in made.fields)
+        if (row := rows.get((member, split)))
+        and any(name.startswith(split) for name in made.fields)
     ]
     if not changed:
         raise ValueError("nothing was changed: keep the row, or withdraw it")

@@ -68,7 +68,7 @@ class Page:
     keep: Callable[[str, Decision], None]
     decided: Mapping[str, Decision] = field(default_factory=dict)
     html: str = ""
-    """A page of one's own, in which NONCE stands for the one that its style and script must bear."""
+    """A page of one's own, with NONCE for the one that its style and script must bear."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """What such a page is told besides."""
     ended: threading.Event = field(default_factory=threading.Event)

@@ -17,6 +17,7 @@ from builder.release import (
     read_articles,
     read_changes,
     read_questions,
+    reflag,
     write_release,
 )
 from tiebe.errors import RecordError, SettingsError
@@ -35,6 +36,7 @@ def test_the_layout_and_that_it_loads(tmp_path: Path, cache: str) -> None:
     statistics = write_release(folder, questions, articles, Edition("2025.04", about=ABOUT))
     assert sorted(digest(folder)) == [
         "README.md",
+        "about.json",
         "articles/Brazil.parquet",
         "articles/World.parquet",
         "articles/the_United_Kingdom.parquet",
@@ -223,3 +225,13 @@ def test_every_byte_is_free_of_the_clock(tmp_path: Path) -> None:
     assert msgspec.json.decode(
         (tmp_path / "r/changelog.jsonl").read_bytes().splitlines()[0]
     ).keys() == {"version", "kind", "region", "count", "reason", "ids"}
+
+
+def test_new_flags_are_written_as_if_they_had_been_there(tmp_path: Path) -> None:
+    questions, articles = make(8)
+    rows = [dataclasses.replace(row, flags=("yes_no",) if row.language == "en" else ()) for row in questions]
+    edition = Edition("2025.04", about=ABOUT)
+    write_release(tmp_path / "before", questions, articles, edition)
+    write_release(tmp_path / "wanted", rows, articles, edition)
+    reflag(tmp_path / "before", {(row.id, row.language): row.flags for row in rows})
+    assert digest(tmp_path / "before") == digest(tmp_path / "wanted")
