@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from builder import check, collect, generate, retrieve, select, translate
 from builder.audit import write_audit
+from builder.matching import match_events
 from builder.plan import Base, Estimator, Outlook, Plan, in_turn, make_plan, waves
 from builder.records import Article, Event, RegionYear
 from builder.release import About, Edition, ModelUse, PromptUse, read_questions, write_release
@@ -155,18 +156,18 @@ class Run:
         """The articles by id, read from the journal when they are asked for."""
         return self.retrieve.index(Article)
 
-    @cached_property
-    def _base(self) -> Base | None:
-        """What the base says of priorities; None without one, or while it is not at hand."""
+    def _base(self, events: Iterable[Event]) -> Base | None:
+        """What the base says of the events' priorities; None without one at hand."""
         folder = Path(self.settings.release.base)
         if not self.settings.release.base or not folder.is_dir():
             return None
-        flagged: dict[str, bool] = {}
-        cutoff = ""
-        for row in read_questions(folder, splits=["english"]):
-            flagged[row.event_id] = flagged.get(row.event_id, False) or bool(row.flags)
-            cutoff = row.version[:7].replace(".", "-")
-        return Base(cutoff, flagged)
+        rows = list(read_questions(folder, splits=["english"]))
+        flagged = {row.event_id for row in rows if row.flags}
+        known = {
+            match.event_id: match.base_event_id in flagged for match in match_events(rows, events)
+        }
+        cutoff = max((row.version[:7].replace(".", "-") for row in rows), default="")
+        return Base(cutoff, known)
 
     def _writing(self, open_: Callable[[str], Model]) -> generate.Writing:
         """Who writes, and who checks; `open_` opens a model by its name."""
@@ -231,7 +232,8 @@ class Run:
         """Runs the paid stages as far as `last`, wave by wave, until the budget ends it."""
         if last in self.outcomes:
             return self.outcomes[last]
-        articles = in_turn(self.retrieve.records(), self._base)
+        found = list(self.retrieve.records())
+        articles = in_turn(found, self._base(article.event for article in found))
         writing = self._writing(self._open)
         stage = generate.stage(writing)
         journal = self._journal("generate", fsync=True)
@@ -348,7 +350,8 @@ class Run:
         outlook = self._outlook(
             generate.stage(writing), translate.stage(translator, prompt), estimator
         )
-        return make_plan(outlook, estimator, self._base)
+        events = [*outlook.events, *(article.event for article in outlook.articles)]
+        return make_plan(outlook, estimator, self._base(events))
 
     def _outlook(self, writing: Stage, translating: Stage, estimator: Estimator) -> Outlook:
         """What is left to be worked on, as the journals tell; the estimate is corrected by them."""
