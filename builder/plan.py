@@ -532,10 +532,10 @@ def _how(outlook: Outlook, awaited: Sequence[Event], estimator: Estimator) -> It
             "events, as in the paper; `tiebe-build collect` makes this exact"
         )
     if outlook.pages or awaited:
+        events = f"{len(awaited):,} events are" if awaited else "their references are"
         yield (
-            f"{len(awaited):,} events are not fetched yet: {KEPT:.0%} of them are taken to keep an "
-            f"article, as in the paper, of {ARTICLE:,} tokens; `tiebe-build retrieve` makes this "
-            "exact"
+            f"{events} not fetched yet: {KEPT:.0%} are taken to keep an article, as in the paper, "
+            f"of {ARTICLE:,} tokens; `tiebe-build retrieve` makes this exact"
         )
     if estimator.seen:
         yield (

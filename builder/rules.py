@@ -6,7 +6,7 @@ what a flag, a Drop and a share in run.toml call it; `FLAGS` says what each mean
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,6 +107,8 @@ _SPELLED = re.compile(
 
 def fold(text: str) -> str:
     """Returns a text in lower case without diacritics."""
+    if text.isascii():
+        return text.casefold()
     parts = unicodedata.normalize("NFKD", text.casefold().replace("ı", "i"))
     return "".join(char for char in parts if not unicodedata.combining(char))
 
@@ -385,40 +387,50 @@ _ORDINALS = frozenset("first second third fourth fifth sixth seventh eighth nint
 _BATCH = 512
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question with its answer, as far as it is compared."""
+
+    words: str
+    answer: str
+    marks: frozenset[str]
+    """The names, numbers and ordinals of the question, but for its first word."""
+
+
+def _asked(question: str, answer: str) -> _Asked:
+    _, *words = _WORD.findall(question) or [""]
+    marks = (w for w in words if w[0].isupper() or w[0].isdigit() or w in _ORDINALS)
+    return _Asked(plain(question), plain(answer), frozenset(map(fold, marks)))
+
+
 def same_question(a: tuple[str, str], b: tuple[str, str]) -> bool:
     """Whether two questions, each with its answer, ask the same.
 
     Alike are those whose words are nearly the same in any order and whose answers agree, unless
     each has a name or number of its own: the winner of 2018 is not the winner of 2019.
     """
-    return _same(a, b, _likeness(plain(a[0]), plain(b[0])))
+    one, other = _asked(*a), _asked(*b)
+    likeness = max(
+        fuzz.ratio(one.words, other.words), fuzz.token_sort_ratio(one.words, other.words)
+    )
+    return _same(one, other, likeness)
 
 
-def _likeness(a: str, b: str) -> float:
-    return max(fuzz.ratio(a, b), fuzz.token_sort_ratio(a, b))
-
-
-def _same(a: tuple[str, str], b: tuple[str, str], likeness: float) -> bool:
-    if plain(a[0]) == plain(b[0]):
+def _same(a: _Asked, b: _Asked, likeness: float) -> bool:
+    if a.words == b.words:
         return True
-    answers = fuzz.token_set_ratio(plain(a[1]), plain(b[1]))
-    if not any(likeness >= q and answers >= r for q, r in _ALIKE):
+    mine, yours = a.marks - b.marks, b.marks - a.marks
+    if any(m.isdigit() for m in mine) and any(m.isdigit() for m in yours):
         return False
-    mine, yours = _marks(a[0]) - _marks(b[0]), _marks(b[0]) - _marks(a[0])
-    if {m for m in mine if m.isdigit()} and {m for m in yours if m.isdigit()}:
+    answers = fuzz.token_set_ratio(a.answer, b.answer)
+    if not any(likeness >= q and answers >= r for q, r in _ALIKE):
         return False
     if likeness >= _SURELY[0] and answers >= _SURELY[1]:
         return True
     return not (_alone(mine, yours) and _alone(yours, mine))
 
 
-def _marks(question: str) -> set[str]:
-    """The names, numbers and ordinals of a question, but for its first word."""
-    _, *words = _WORD.findall(question) or [""]
-    return {fold(w) for w in words if w[0].isupper() or w[0].isdigit() or w in _ORDINALS}
-
-
-def _alone(marks: set[str], others: set[str]) -> list[str]:
+def _alone(marks: Set[str], others: Set[str]) -> list[str]:
     """Those marks that are not just spelled or inflected otherwise among the others."""
     return [
         mark
@@ -436,7 +448,8 @@ def alike(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
     Args:
         pairs: Questions with their answers; a few thousand.
     """
-    words = [plain(question) for question, _ in pairs]
+    asked = [_asked(question, answer) for question, answer in pairs]
+    words = [one.words for one in asked]
     least = min(q for q, _ in _ALIKE)
     for start in range(0, len(words), _BATCH):
         batch = words[start : start + _BATCH]
@@ -446,7 +459,7 @@ def alike(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
         )
         for row, j in zip(*np.nonzero(likeness), strict=True):
             i = start + int(row)
-            if i < j and _same(pairs[i], pairs[int(j)], float(likeness[row, j])):
+            if i < j and _same(asked[i], asked[int(j)], float(likeness[row, j])):
                 yield i, int(j)
 
 

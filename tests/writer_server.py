@@ -77,12 +77,12 @@ def translate(prompt: str) -> dict[str, Any]:
     numbers = re.findall(r"\d[\d.,]*\d|\d", question)
     names = [m[0].strip(" .-") for m in NAME.finditer(question) if m[0].strip() not in STARTERS]
     facts = "; ".join([*numbers, *names[1:3]])
-    return {"question": f"{frame} ({facts})", "answer": answer}
+    return {"question": f"{frame[:-1].rstrip()} ({facts}){frame[-1]}", "answer": answer}
 
 
 def reply(request: dict[str, Any]) -> str:
     """The scripted reply to a chat request."""
-    prompt = request["messages"][-1]["content"]
+    prompt = next(m["content"] for m in request["messages"] if m["role"] == "user")
     made = translate(prompt) if "Translate the question" in prompt else write(prompt)
     return json.dumps(made, ensure_ascii=False)
 

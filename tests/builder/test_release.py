@@ -229,7 +229,10 @@ def test_every_byte_is_free_of_the_clock(tmp_path: Path) -> None:
 
 def test_new_flags_are_written_as_if_they_had_been_there(tmp_path: Path) -> None:
     questions, articles = make(8)
-    rows = [dataclasses.replace(row, flags=("yes_no",) if row.language == "en" else ()) for row in questions]
+    rows = [
+        dataclasses.replace(row, flags=("yes_no",) if row.language == "en" else ())
+        for row in questions
+    ]
     edition = Edition("2025.04", about=ABOUT)
     write_release(tmp_path / "before", questions, articles, edition)
     write_release(tmp_path / "wanted", rows, articles, edition)
