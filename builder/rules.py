@@ -6,7 +6,7 @@ what a flag, a Drop and a share in run.toml call it; `FLAGS` says what each mean
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -262,7 +262,9 @@ def _ungrounded(pair: Pair) -> bool:
 
 
 def _adds_nothing(pair: Pair) -> bool:
-    return not set(plain(pair.answer).split()) - _FUNCTION_WORDS - set(plain(pair.question).split())
+    answer, question = plain(pair.answer), plain(pair.question)
+    new = set(answer.split()) - _FUNCTION_WORDS - set(question.split())
+    return not new or (" " in answer and answer in question)
 
 
 RULES: Mapping[str, Rule] = {
@@ -529,16 +531,43 @@ def _significant(number: str) -> str:
 
 def _numbers_lost(t: Translation) -> list[str]:
     """The numbers of the original that the translation has not; small ones may be spelled out."""
-    native = {_significant(n) for n in re.findall(_NUMBER, _ungrouped(" ".join(t.native)))}
     # No number: the 19 of COVID-19, the 80s, a 16th.
     english = re.findall(rf"(?<![\w-]){_NUMBER}(?!\w)", _ungrouped(" ".join(t.english)))
+    native = re.findall(_NUMBER, _ungrouped(" ".join(t.native)))
+    return _missing(english, native)
+
+
+def _numbers_added(t: Translation) -> list[str]:
+    """The numbers of the translation that the original has not, spelled out or in figures."""
+    english = " ".join(t.english)
+    known = [*re.findall(_NUMBER, _ungrouped(english)), *_figures(english)]
+    return _missing(re.findall(_NUMBER, _ungrouped(" ".join(t.native))), known)
+
+
+def _missing(numbers: Iterable[str], known: Iterable[str]) -> list[str]:
+    """The numbers over 20, with more than one significant digit, that are not among the known."""
+    there = {_significant(number) for number in known}
     return [
         number
-        for number in dict.fromkeys(english)
+        for number in dict.fromkeys(numbers)
         if float(number.replace(",", ".")) > 20
         and len(_significant(number)) > 1
-        and _significant(number) not in native
+        and _significant(number) not in there
     ]
+
+
+def _answer_in_question(t: Translation) -> bool:
+    """Whether the translated answer stands in the question, as the original does not."""
+    answer, question = plain(t.native[1]), plain(t.native[0])
+    return len(answer) > 3 and answer in question and plain(t.english[1]) not in plain(t.english[0])
+
+
+def _much_longer(t: Translation) -> bool:
+    ratio = _LENGTH.get(t.language, 1.0)
+    return any(
+        len(native) > 3 * ratio * max(20, len(english))
+        for english, native in zip(t.english, t.native, strict=True)
+    )
 
 
 def _quotation_lost(t: Translation) -> bool:
@@ -571,6 +600,12 @@ _TRANSLATION: Mapping[str, tuple[str, _Fault]] = {
     "wrong_script": ("it is not in the script of the language", lambda t: _own_script(t) < 0.25),
     "wrong_language": ("it is in another language", _another_language),
     "numbers_lost": ("numbers of the original are missing", _numbers_lost),
+    "numbers_added": ("it has numbers that the original has not", _numbers_added),
+    "answer_in_translation": (
+        "the answer stands in the translated question",
+        _answer_in_question,
+    ),
+    "much_longer": ("it is much longer than the original", _much_longer),
     "quotation_lost": ("a quotation has lost its quotation marks or its words", _quotation_lost),
     "truncated_translation": ("it breaks off before its end", _cut),
 }

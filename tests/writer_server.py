@@ -3,19 +3,26 @@
 Asked for questions, it answers from the article that it is sent, and from nothing else; asked for a
 translation, it puts the facts into a frame in that language. Same request, same reply.
 
-    with running(log="log.jsonl", latency=0.02) as base_url: ...
+    with running(log="log.jsonl", latency=0.02, faults={"fence": 0.1, "429": 0.05}) as base_url: ...
+
+Faults are drawn from the seed, the body and how often it was seen. `HARMLESS` ones change the form
+of a reply and nothing else, those of `FORM` spoil it, those of `CONTENT` are well formed and bad; a
+number is a status, `cut` closes the connection.
 """
 
 import argparse
 import contextlib
 import hashlib
 import json
+import random
 import re
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -87,15 +94,92 @@ def reply(request: dict[str, Any]) -> str:
     return json.dumps(made, ensure_ascii=False)
 
 
+def labelled(text: str, form: str) -> str:
+    """The pairs of a reply as lines; a translation is one pair."""
+    found = json.loads(text)
+    pairs = found.get("questions", [found])
+    return "\n".join(
+        form.format(n=n, question=pair["question"], answer=pair["answer"])
+        for n, pair in enumerate(pairs, 1)
+    )
+
+
+def changed(text: str, change: Callable[[dict[str, str]], object]) -> str:
+    """A reply whose pairs were changed."""
+    found = json.loads(text)
+    for pair in found.get("questions", [found]):
+        pair |= change(pair)  # type: ignore[operator]
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _list(text: str) -> str:
+    found = json.loads(text)
+    return json.dumps(found.get("questions", [found]), ensure_ascii=False)
+
+
+HARMLESS: Mapping[str, Callable[[str], str]] = {
+    "fence": lambda t: f"```json\n{t}\n```",
+    "prose": lambda t: f"Sure {{gladly}}! Here it is:\n\n{t}\n\nI hope that this helps :-}}",
+    "think": lambda t: f'<think>The form is {{"questions": [], "x": 1}}.\n</think>\n\n{t}',
+    "think_end": lambda t: f"First I look at the {{form}}.\n</think>\n{t}",
+    "form_first": lambda t: f'The form: {{"questions": [{{"question": "…", "answer": "…"}}]}}\n{t}',
+    "bold": lambda t: labelled(t, "**Question:** {question}\n**Answer:** {answer}\n"),
+    "numbered": lambda t: labelled(t, "{n}. Question: {question}\n   Answer: {answer}"),
+    "hash": lambda t: labelled(t, "### Question {n}\n: {question}\n\nAnswer {n}: {answer}\n"),
+    "list": _list,
+    "upper": lambda t: t.replace('"question"', '"Question"').replace('"answer"', '"Answer"'),
+    "controls": lambda t: t.replace(" ", " \\u0000\\ud800 ", 3),
+    "bytes": lambda t: "\ufeff" + t.replace(" ", "\\n", 1),
+}
+FORM: Mapping[str, Callable[[str], str | None]] = {
+    "refusal": lambda t: "I am sorry, but I cannot help with that.",
+    "empty": lambda t: "",
+    "null": lambda t: None,
+    "thinking": lambda t: f"<think>Let me see. {t}",
+    "torn": lambda t: t[: t.index('"answer"') + 9],
+    "types": lambda t: changed(t, lambda p: {"question": 3, "answer": {"x": [p["answer"]]}}),
+    "keys": lambda t: t.replace('"answer"', '"anser"'),
+    "deep": lambda t: '{"a":' * 3000 + t,
+    "repeated": lambda t: "Answer: " * 500,
+    "schema": lambda t: '{"questions": {"type": "array", "items": {"$ref": "#/pair"}}}',
+}
+CONTENT: Mapping[str, Callable[[str], str]] = {
+    "yes_no": lambda t: changed(t, lambda p: {"question": "Was the bridge opened in May 2019?"}),
+    "other": lambda t: changed(
+        t, lambda p: {"question": "Who won the Tour de France in 2016?", "answer": "Froome"}
+    ),
+    "told": lambda t: changed(t, lambda p: {"answer": p["question"][6:40]}),
+    "made_up": lambda t: changed(t, lambda p: {"answer": "Xanthippe Oldcastle, aged 98765"}),
+    "article": lambda t: changed(t, lambda p: {"question": f"According to the article, {p}?"}),
+    "long": lambda t: changed(t, lambda p: {"answer": p["answer"] + " and so on" * 40}),
+}
+"""In a translation these are a text in another language, without its numbers or cut."""
+
+
+def spoiled(text: str, fault: str) -> tuple[str | None, str]:
+    """A reply with a fault, and its finish reason."""
+    if fault == "truncated":
+        return text[: len(text) // 2], "length"
+    if fault == "filtered":
+        return None, "content_filter"
+    for faults in (HARMLESS, FORM, CONTENT):
+        if fault in faults:
+            return faults[fault](text), "stop"
+    return text, "stop"
+
+
 class Writer(ThreadingHTTPServer):
     """The server."""
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, log: str, latency: float) -> None:
+    def __init__(self, log: str, latency: float, faults: Mapping[str, float], seed: int) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.latency = latency
+        self.faults = faults
+        self.seed = seed
+        self.seen: Counter[str] = Counter()
         self.lock = threading.Lock()
         self.log = Path(log).open("a", buffering=1) if log else None
 
@@ -110,37 +194,79 @@ class Handler(BaseHTTPRequestHandler):
         started = time.time()
         raw = self.rfile.read(int(self.headers["Content-Length"]))
         request = json.loads(raw)
-        text = reply(request)
+        body = hashlib.sha256(raw).hexdigest()[:16]
+        fault = self.draw(body)
         time.sleep(self.server.latency)
-        prompt = sum(len(m["content"]) for m in request["messages"])
-        usage = {"prompt_tokens": prompt // 4, "completion_tokens": len(text) // 4}
-        choice = {"index": 0, "finish_reason": "stop"}
-        choice["message"] = {"role": "assistant", "content": text}
-        answer = {"model": "scripted-1", "choices": [choice], "usage": usage}
-        data = json.dumps(answer).encode()
-        status = 200
+        status = int(fault) if fault.isdecimal() else 200
+        usage = {}
+        if fault == "cut":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            data, status = b"", 0
+        elif status != 200:
+            data = json.dumps({"error": {"message": f"fault {fault}"}}).encode()
+        elif fault == "html":
+            data = b"<html><h1>Bad gateway</h1></html>"
+        else:
+            text, finish = spoiled(reply(request), fault)
+            prompt = sum(len(m["content"]) for m in request["messages"])
+            usage = {"prompt_tokens": prompt // 4, "completion_tokens": len(text or "") // 4}
+            choice = {"index": 0, "finish_reason": finish}
+            choice["message"] = {"role": "assistant", "content": text}
+            choices = [] if fault == "no_choices" else [choice]
+            answer = {"model": "scripted-1", "choices": choices, "usage": usage}
+            data = json.dumps(answer).encode()
         try:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            if status:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                if status == 429:
+                    self.send_header("Retry-After", "0")
+                self.end_headers()
+                self.wfile.write(data)
         except OSError:
             status = 0  # the client has gone
         if self.server.log:
-            body = hashlib.sha256(raw).hexdigest()[:16]
             line = {"url": body, "status": status, "t_in": started, "t_out": time.time()}
+            line |= {"fault": fault, **usage}
             with self.server.lock:
                 self.server.log.write(json.dumps(line) + "\n")
+
+    def draw(self, body: str) -> str:
+        """The fault for this body, this time; empty for none."""
+        with self.server.lock:
+            self.server.seen[body] += 1
+            attempt = self.server.seen[body]
+        point = random.Random(f"{self.server.seed}/{body}/{attempt}").random()
+        for name, rate in self.server.faults.items():
+            point -= rate
+            if point < 0:
+                return name
+        return ""
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 @contextlib.contextmanager
-def running(*, log: Path | None = None, latency: float = 0.0) -> Iterator[str]:
-    """Serves from a process of its own; yields the base URL."""
+def running(
+    *,
+    log: Path | None = None,
+    latency: float = 0.0,
+    faults: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Iterator[str]:
+    """Serves from a process of its own; yields the base URL.
+
+    Args:
+        log: A file of JSON lines, one per request.
+        latency: Seconds.
+        faults: Their rates.
+        seed: Draws them.
+    """
     command = [sys.executable, __file__, "--log", str(log or ""), "--latency", str(latency)]
+    command += ["--faults", json.dumps(faults or {}), "--seed", str(seed)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -155,8 +281,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--log", default="")
     parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--faults", default="{}")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    server = Writer(args.log, args.latency)
+    server = Writer(args.log, args.latency, json.loads(args.faults), args.seed)
     print(f"http://127.0.0.1:{server.server_address[1]}/v1", flush=True)
     server.serve_forever()
 
