@@ -7,6 +7,7 @@ numbered or without empty lines between them. Nothing here decides whether a tex
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from tiebe.llm import Messages, Model, Reply, json_objects
@@ -27,7 +28,7 @@ _LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ANY_LABEL = re.compile(r"^[\s>#*_\d.)(-]*[^\W\d_][^:：\n]{0,60}[:：][\s*_]*(?P<text>\S.*)$")
-_PLACEHOLDER = re.compile(r"\W*\{?\s*(?:question|answer|q|a|text|string|your \w+)\s*\}?\W*", re.I)
+_PLACEHOLDER = re.compile(r"[{<\[][^{}<>\[\]]{1,40}[}>\]]\??")
 _DEPTH = 6
 _QUOTES = {'"': '"', "“": "”", "„": "“", "«": "»", "「": "」", "『": "』", "'": "'"}
 
@@ -165,14 +166,13 @@ def _clean(text: str) -> str:
 def _unquoted(part: str, original: str) -> str:
     """A part without the quotation marks around all of it, where the original has none."""
     closing = _QUOTES.get(part[:1])
+    if not closing or len(part) < 3 or not part.endswith(closing) or original[:1] in _QUOTES:
+        return part
     inner = part[1:-1]
-    if (
-        closing
-        and len(part) > 2
-        and part.endswith(closing)
-        and original[:1] not in _QUOTES
-        and inner.count(part[0]) % 2 == 0
-        and inner.count(closing) % 2 == 0
-    ):
-        return inner.strip()
-    return part
+    if part[0] == closing:
+        whole = inner.count(closing) % 2 == 0
+    else:
+        steps = ((char == part[0]) - (char == closing) for char in inner)
+        depths = list(accumulate(steps, initial=0))
+        whole = min(depths) == 0 == depths[-1]
+    return inner.strip() if whole else part

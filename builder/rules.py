@@ -80,6 +80,7 @@ _NO_ANSWER = re.compile(
     r"|available)\b|^(?:unknown|none|n/?a|unclear)\W*$",
     re.I,
 )
+_MARKUP = re.compile(r"[{}`\ufffd]|\*\*|</?[a-zA-Z]+[^<>]{0,99}>|\\[nrtu\"]|\bhttps?://")
 _FUNCTION_WORDS = frozenset(
     "a an and are as at be been by for from had has have he her his in is it its of on or she that "
     "the their they this to was were with".split()
@@ -90,7 +91,7 @@ _SMALL_WORDS = frozenset(
     "least many more most much new no not of on one or other out over people person second several "
     "she so some such than that the their them then there these they third this those three to two "
     "under up was were what when where which while who whom whose why will with would year years "
-    "between following according name day date month main country government national number "
+    "yes between following according name day date month main country government national number "
     "approximately died killed injured event events took place happened".split()
 )
 _UNITS = (
@@ -264,7 +265,7 @@ def _ungrounded(pair: Pair) -> bool:
 def _adds_nothing(pair: Pair) -> bool:
     answer, question = plain(pair.answer), plain(pair.question)
     new = set(answer.split()) - _FUNCTION_WORDS - set(question.split())
-    return not new or (" " in answer and answer in question)
+    return bool(answer) and (not new or (" " in answer and answer in question))
 
 
 RULES: Mapping[str, Rule] = {
@@ -275,6 +276,10 @@ RULES: Mapping[str, Rule] = {
     "no_question": Rule(
         "it does not end with a question mark",
         lambda p: not re.search(r"[?？]\W*$", p.question),
+    ),
+    "markup": Rule(
+        "there is markup or an address in it",
+        lambda p: bool(_MARKUP.search(f"{p.question}\n{p.answer}")),
     ),
     "not_anchored": Rule(
         "it names neither a month nor a year, and does not ask for the date",
@@ -600,6 +605,10 @@ _TRANSLATION: Mapping[str, tuple[str, _Fault]] = {
     "wrong_script": ("it is not in the script of the language", lambda t: _own_script(t) < 0.25),
     "wrong_language": ("it is in another language", _another_language),
     "numbers_lost": ("numbers of the original are missing", _numbers_lost),
+    "markup_added": (
+        "there is markup in it that the original has not",
+        lambda t: _MARKUP.search("\n".join(t.native)) and not _MARKUP.search("\n".join(t.english)),
+    ),
     "numbers_added": ("it has numbers that the original has not", _numbers_added),
     "answer_in_translation": (
         "the answer stands in the translated question",

@@ -109,7 +109,7 @@ def changed(text: str, change: Callable[[dict[str, str]], object]) -> str:
     found = json.loads(text)
     for pair in found.get("questions", [found]):
         pair |= change(pair)  # type: ignore[operator]
-    return json.dumps(found, ensure_ascii=False)
+    return json.dumps(found)
 
 
 def _list(text: str) -> str:
@@ -128,7 +128,9 @@ HARMLESS: Mapping[str, Callable[[str], str]] = {
     "hash": lambda t: labelled(t, "### Question {n}\n: {question}\n\nAnswer {n}: {answer}\n"),
     "list": _list,
     "upper": lambda t: t.replace('"question"', '"Question"').replace('"answer"', '"Answer"'),
-    "controls": lambda t: t.replace(" ", " \\u0000\\ud800 ", 3),
+    "controls": lambda t: changed(
+        t, lambda p: {"question": p["question"].replace(" ", " \0\ud800 ", 1)}
+    ),
     "bytes": lambda t: "\ufeff" + t.replace(" ", "\\n", 1),
 }
 FORM: Mapping[str, Callable[[str], str | None]] = {
