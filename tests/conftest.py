@@ -32,6 +32,21 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's chromium, or a skip with the reason."""
+    if not CHROMIUM.is_file():
+        pytest.skip(f"needs chromium at {CHROMIUM}")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
 def upstream_folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data of 2025, rebuilt in upstream's layout."""
     import pandas as pd
