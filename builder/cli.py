@@ -249,7 +249,13 @@ def _columns(rows: list[tuple[object, ...]]) -> str:
 # Each verb imports what it needs when it is called: `tiebe-build --help` must not take seconds.
 
 run_folder = click.argument("run", type=click.Path(path_type=Path))
-workers = click.option("--workers", default=16, show_default=True, help="Calls to models at once.")
+workers = click.option(
+    "--workers",
+    default=16,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Calls to models at once.",
+)
 
 dry_run = click.option(
     "--dry-run", is_flag=True, help="Print the plan; fetch, ask and write nothing."

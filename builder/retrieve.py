@@ -501,10 +501,11 @@ def statistics(
     for region in regions.values():
         counts["region", region]["events"] += 1
     for article in articles:
-        region, host = article.event.region, urlsplit(article.how["fetched_url"]).hostname or ""
+        region = article.event.region
+        host = urlsplit(article.how.get("fetched_url", article.url)).hostname or ""
         for place in (("region", region), ("host", host)):
-            counts[place].update(("kept", article.how["copy"]))
-        tried += [(region, attempt) for attempt in article.how["tried"]]
+            counts[place].update(("kept", article.how.get("copy", "live")))
+        tried += [(region, attempt) for attempt in article.how.get("tried", ())]
     for drop in drops:
         region = regions[drop.record_id]
         dropped["region", region][drop.reason] += 1

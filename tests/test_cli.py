@@ -176,3 +176,24 @@ def test_labels_of_a_person_are_read_from_their_file(tmp_path):
     lines = [",".join(cell.get(name, "") for name in COLUMNS) for cell in cells]
     path.write_text("\n".join([",".join(COLUMNS), *lines]))
     assert [row["correct"] for row in read_labels(path)] == [True, None, False]
+
+
+def test_rows_are_written_to_a_folder_that_is_made(run, tmp_path):
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "new" / "out.jsonl"
+    rows.write_text('{"question": "Who?", "answer": "Ana", "model_answer": "Ana"}\n')
+    assert run("judge", rows, "--model", "offline", "--out", out).exit_code == 0
+    assert json.loads(out.read_text())["correct"] is True
+
+
+def test_a_path_that_cannot_be_written_is_named_in_one_line(run, verdicts, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = run("score", verdicts, "--eval-results", tmp_path / "file" / "results")
+    assert result.exit_code == 1
+    assert f"error: {tmp_path / 'file'}" in result.output.splitlines()[-1]
+    assert "can be read and written" in result.output
+
+
+@pytest.mark.parametrize("option", ["--concurrency", "--max-tokens"])
+def test_no_request_in_flight_and_no_token_are_refused(run, verdicts, option):
+    result = run("judge", verdicts, "--model", "offline", option, "0")
+    assert result.exit_code == 2 and option in result.output

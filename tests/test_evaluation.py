@@ -237,3 +237,21 @@ def test_an_own_cutoff_parts_what_the_model_can_know(tmp_path: Path) -> None:
     assert len(rows) == 12 and list(score(rows, ["cutoff"])["cutoff"]) == ["before"]
     with pytest.raises(SettingsError, match="cutoff is '2018-13'"):
         evaluate(candidate, questions=QUESTIONS, cutoff="2018-13")
+
+
+def test_nothing_is_asked_when_the_run_cannot_be_kept(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def model(prompt: str) -> str:
+        asked.append(prompt)
+        return candidate(prompt)
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        evaluate(model, questions=QUESTIONS, run=tmp_path / "file" / "run")
+    assert not asked
+
+
+def test_a_share_of_nothing_is_a_dash() -> None:
+    result = evaluate(lambda _: "Answer: I do not know.", questions=QUESTIONS[:1])
+    assert "nan" not in str(result) and "–" in str(result)

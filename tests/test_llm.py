@@ -197,6 +197,9 @@ def test_replays_a_file(tmp_path: Path) -> None:
     path.write_text('{"match": "x"}\n')
     with pytest.raises(RecordError, match=r"replies.jsonl:1: not of the form"):
         open_model(f"replay:{path}")
+    path.write_bytes(b"\xb0\x00")
+    with pytest.raises(RecordError, match="expected JSON lines in UTF-8"):
+        open_model(f"replay:{path}")
     with pytest.raises(SettingsError, match="cannot read the replay file"):
         open_model("replay:nowhere.jsonl")
 

@@ -26,6 +26,15 @@ class Commands(click.Group):
                 raise
             click.echo(f"error: {error}", err=True)
             ctx.exit(1)
+        except OSError as error:  # a disk that is full, a folder that nobody may write to
+            if error.filename is None or os.environ.get("TIEBE_DEBUG"):
+                raise
+            click.echo(
+                f"error: {error.filename}: {error.strerror}; name a path that can be read and "
+                "written",
+                err=True,
+            )
+            ctx.exit(1)
 
 
 def start_logging() -> None:
@@ -46,7 +55,7 @@ inputs = click.argument("paths", nargs=-1, required=True, type=click.Path(path_t
 after = click.option("--after", metavar="MONTH", help="Only events after this month, as 2023-01.")
 before = click.option("--before", metavar="MONTH", help="Only events before this month.")
 draws = click.option(
-    "--draws", default=1000, show_default=True, type=click.IntRange(1), help="Resamples."
+    "--draws", default=1000, show_default=True, type=click.IntRange(1, 100_000), help="Resamples."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="A list of objects, shares 0 to 1.")
 
@@ -313,7 +322,13 @@ def priced(name: str) -> Callable[[Command], Command]:
 server_options = options(
     click.option("--base-url", metavar="URL", help="An OpenAI-compatible server."),
     click.option("--key", metavar="VARIABLE", help="Environment variable with the server's key."),
-    click.option("--max-tokens", default=1024, show_default=True, help="Limit of each reply."),
+    click.option(
+        "--max-tokens",
+        default=1024,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Limit of each reply.",
+    ),
     click.option("--extra-body", metavar="JSON", help="Sent along, as what turns thinking off."),
     priced("--price"),
     click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop before it is passed."),
@@ -343,7 +358,11 @@ question_options = options(
     click.option("--release", metavar="VERSION", help="As 2025.04; the newest by default."),
 )
 concurrency = click.option(
-    "--concurrency", default=16, show_default=True, help="Requests in flight."
+    "--concurrency",
+    default=16,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Requests in flight.",
 )
 
 
@@ -435,6 +454,7 @@ def write_rows(rows: Any, out: Path | None) -> None:
         for line in lines:
             click.echo(line)
         return
+    out.parent.mkdir(parents=True, exist_ok=True)
     new = out.with_name(out.name + ".new")
     with new.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(line + "\n" for line in lines)

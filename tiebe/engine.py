@@ -44,15 +44,22 @@ class Wait(Exception):
         seconds: How long from now.
         owner: The host that is to be left alone so long; its other records wait too.
         cause: What went wrong, when this counts as a failed try; raised after the last one.
+        tries: How many tries are worth it, where fewer than usual are.
     """
 
     def __init__(
-        self, seconds: float, *, owner: str | None = None, cause: Exception | None = None
+        self,
+        seconds: float,
+        *,
+        owner: str | None = None,
+        cause: Exception | None = None,
+        tries: int | None = None,
     ) -> None:
         super().__init__(f"wait {seconds:.2f} s" + (f" for {owner}" if owner else ""))
         self.seconds = seconds
         self.owner = owner
         self.cause = cause
+        self.tries = tries
 
 
 def _no_owner(record: Any) -> str | None:
@@ -456,7 +463,7 @@ def _worker(stage: Stage, queue: _Queue, journal: Journal) -> None:
                 outputs = list(stage.run(task.record))
             _check(stage, outputs)
         except Wait as wait:
-            if wait.cause is not None and task.tries + 1 >= TRIES:
+            if wait.cause is not None and task.tries + 1 >= (wait.tries or TRIES):
                 queue.fail(task, wait.cause, stage.name)
             else:
                 queue.again(task, wait)

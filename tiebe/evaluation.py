@@ -115,7 +115,9 @@ class Result:
     def _shown(self) -> "pd.DataFrame":
         shown = self.scores.drop(columns=["contradictory", "small"], errors="ignore")
         shares = [name for name in shown.columns if shown[name].dtype.kind == "f"]
-        return shown.assign(**{c: shown[c].map("{:.1%}".format) for c in shares})
+        return shown.assign(
+            **{c: shown[c].map("{:.1%}".format).replace("nan%", "–") for c in shares}
+        )
 
     def _notes(self) -> list[str]:
         from tiebe.scores import judge_notes
@@ -164,6 +166,8 @@ def evaluate(
     opened, by = _opened(model, judge)
     rows = _questions(questions, selection)
     folder = None if run is None else Path(run)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)  # no answer is paid for that cannot be kept
     started = _now()
     with contextlib.ExitStack() as stack:
 

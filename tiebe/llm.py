@@ -362,6 +362,7 @@ class Server:
         self._client: httpx2.Client | None = None
         self._lock = threading.Lock()
         self._refused: set[str] = set()
+        self._answered = False
 
     @property
     def path(self) -> str:
@@ -445,7 +446,10 @@ class Server:
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 why = str(error) or type(error).__name__
                 what = f"{self.name}: no answer from {self.base_url}: {why}"
-                raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
+                # A server that has never answered is more likely not there than busy.
+                tries = None if self._answered else 3
+                raise Wait(0.5, cause=ModelError(what, model=self.name), tries=tries) from error
+        self._answered = True
         return response, bytes(read)
 
     def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -577,6 +581,8 @@ class _Replay:
             lines = path.read_text("utf-8").splitlines()
         except OSError as error:
             raise SettingsError(f"cannot read the replay file {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise RecordError(f"{path}: expected JSON lines in UTF-8: {error.reason}") from error
         self.lines = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
