@@ -40,7 +40,12 @@ def browser() -> Iterator[Any]:
     with sync_api.sync_playwright() as driver:
         chromium = driver.chromium.launch(
             executable_path=str(CHROMIUM),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-quic",
+            ],
         )
         yield chromium
         chromium.close()
@@ -89,18 +94,3 @@ def loopback_only(
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
     yield
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Debian's chromium, driven by playwright, or a skip with the reason."""
-    if not CHROMIUM.is_file():
-        pytest.skip(f"needs chromium at {CHROMIUM}")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield chromium
-        chromium.close()
