@@ -23,6 +23,7 @@ from builder.records import Article, Event, RegionYear
 from builder.release import About, Edition, ModelUse, PromptUse, read_questions, write_release
 from builder.settings import GenerateSettings, TranslateSettings, read_settings
 from builder.web import Web
+from tiebe.batches import batched
 from tiebe.engine import Outcome, Stage, Workers, run_stage
 from tiebe.errors import BudgetError, SettingsError
 from tiebe.journal import Entry, Journal
@@ -143,9 +144,10 @@ class Run:
     def _open(self, name: str) -> Model:
         """Opens a model, once."""
         if name not in self._models:
-            self._models[name] = self.settings.open_model(
-                name, replies=self._replies, budget=self._budget
-            )
+            model = self.settings.open_model(name, replies=self._replies, budget=self._budget)
+            if name in self.settings.models and self.settings.models[name].batch:
+                model = batched(model, self.folder / "batches" / record_id(name))
+            self._models[name] = model
         return self._models[name]
 
     def _prompt(self, stage: str) -> Prompt:

@@ -96,6 +96,8 @@ class ModelSettings:
     price: PriceSettings | None = None
     max_tokens: int = 2048
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    batch: bool = False
+    """Whether it is asked in files: within a day, mostly at half the price."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -32,9 +32,10 @@ class BatchServer:
         expire: int = 0,
         lose: int = 0,
         refuse: str = "",
+        reply: Callable[[str], str] | None = None,
     ) -> None:
         self.seconds, self.fail, self.expire, self.lose = seconds, fail, expire, lose
-        self.refuse = refuse
+        self.refuse, self.reply = refuse, reply
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.paid: Counter[str] = Counter()
@@ -90,6 +91,8 @@ class BatchServer:
             content = json.dumps({"reasoning": "r", "correct": correct, "refusal": refusal})
             if "response_format" not in line["body"]:
                 content = f"Answer: {correct}"
+            if self.reply is not None:
+                content = self.reply(text)
             choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
             usage = {"prompt_tokens": 100, "completion_tokens": 20}
             body = {"model": "stub-1", "choices": [choice], "usage": usage}

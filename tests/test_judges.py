@@ -10,6 +10,8 @@ from typing import Any
 import llm_server
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tiebe.errors import ModelError, RecordError, SettingsError
 from tiebe.judges import Judge, judge, read_verdict
@@ -111,8 +113,8 @@ def test_many_rows_of_another_benchmark() -> None:
         {"problem": "Who?", "gold": ["Ann", "Anne"], "out": "Bob"},
     ]
     columns = {"question": "problem", "answer": "gold", "model_answer": "out"}
-    for given in (rows, pd.DataFrame(rows)):
-        verdicts = Judge("offline", columns=columns, progress=False)(given)
+    for table in (rows, pd.DataFrame(rows)):
+        verdicts = Judge("offline", columns=columns, progress=False)(table)
         assert [v.correct for v in verdicts] == [True, False]
 
 
@@ -274,6 +276,32 @@ def test_a_candidate_cannot_leave_its_place_in_the_prompt() -> None:
     assert mark and f"</candidate {mark[1]}>" not in candidate
     inside = text["content"].split(f"<candidate {mark[1]}>\n")[1].split(f"\n</candidate {mark[1]}>")
     assert inside[0] == candidate and "Ann" not in inside[1]
+
+
+PIECES = st.lists(
+    st.sampled_from([YES, NO, REFUSED, YES[:-3], "{", "}", "Correct: yes", "correct: NO", "\n", " ",
+                     "**", "<think>", "</think>", "```json\n", "Refusal: true", "yes", "INCORRECT"])
+    | st.text(max_size=20),
+    max_size=12,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(pieces=PIECES, candidate=st.text(max_size=40), paper=st.booleans())
+def test_any_reply_is_read_or_refused(pieces: list[str], candidate: str, paper: bool) -> None:
+    read = read_verdict(visible("".join(pieces)), PAPER if paper else JSON, candidate)
+    if isinstance(read, str):
+        assert read
+    else:
+        assert isinstance(read.correct, bool) and not (read.correct and read.refusal)
+
+
+@settings(max_examples=100, deadline=None)
+@given(before=st.text(max_size=60), correct=st.booleans())
+def test_a_verdict_at_the_end_of_any_prose_is_found(before: str, correct: bool) -> None:
+    text = f"{before.replace('<', '(')}\nCorrect: {'yes' if correct else 'no'}"
+    read = read_verdict(visible(text), PAPER)
+    assert not isinstance(read, str) and read.correct is correct
 
 
 RUN = """

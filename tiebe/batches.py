@@ -59,7 +59,8 @@ def batched(model: Model, folder: Path, pace: Pace | None = None) -> Model:
 
     Args:
         model: One with a server that has the Batch API.
-        folder: Where questions, what was sent, and replies are kept; of this model only.
+        folder: Where questions, what was sent, and replies (where the model keeps none) lie; of
+            this model only.
         pace: When files are sent.
 
     Raises:
@@ -70,7 +71,7 @@ def batched(model: Model, folder: Path, pace: Pace | None = None) -> Model:
     place = folder.resolve()
     batches = _here.get(place)
     if batches is None:
-        batches = _here[place] = _Batches(place)
+        batches = _here[place] = _Batches(place, model.replies)
     batches.serve(model, model.send, pace or PACE)
     # What a question may cost is held back until its reply is there, and not while it is written.
     return replace(model, send=batches, replies=batches.replies, budget=None)
@@ -88,7 +89,7 @@ class _Batches:
     budget: Budget
     pace: Pace
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, replies: Journal | None) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._own = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
@@ -97,7 +98,7 @@ class _Batches:
             fcntl.flock(self._own, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise SettingsError(f"another process works in {folder}: let it end") from error
-        self.replies = Journal(folder / "replies", fsync=True)
+        self.replies = Journal(folder / "replies", fsync=True) if replies is None else replies
         self._lock = threading.Lock()
         self._open: dict[str, bytes] = {}
         self._waiting: set[str] = set()
@@ -121,6 +122,8 @@ class _Batches:
         """Works for a model from now on; the same one at each call."""
         self.name, self.server, self.pace = model.name, server, pace
         self.budget = model.budget or Budget()
+        if model.replies is not None:
+            self.replies = model.replies
 
     def __call__(self, body: Mapping[str, Any]) -> Any:
         """Puts a request into a file and raises Wait: its reply will be among the kept ones."""

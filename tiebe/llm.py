@@ -289,7 +289,8 @@ def open_model(
     Args:
         model: `gpt-4o` (a model of the paper), `provider:name`, `local` (SmolLM2-135M on this
             machine), `replay:FILE` (recorded replies), or a function from prompt to reply.
-        base_url: An OpenAI-compatible server; any name can then be asked for.
+        base_url: An OpenAI-compatible server; any name can then be asked for. What is kept is
+            known by the name, wherever it is served: give another model another name.
         key: The environment variable that holds the server's key.
         timeout: Seconds per attempt.
         options: `temperature`, `max_tokens`, `extra_body`, `replies`, `budget`, `completion` of
