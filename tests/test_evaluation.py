@@ -165,6 +165,7 @@ def test_a_release_is_evaluated_by_one_command(tmp_path: Path) -> None:
     }
     assert sum(row["refusal"] for row in rows) == 4
     assert "english" in result.stdout and str(run) in result.stderr
+    assert (run / "report" / "index.html").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("folder", [True, False])
@@ -199,7 +200,7 @@ def test_the_verb_tells_first_and_then_asks_in_files(
     with batch_server.running() as server:
         args = ["evaluate", str(tmp_path / "run"), "--model", "m", "--base-url", server.base_url]
         args += ["--source", str(tmp_path / "r"), "--judge", "m", "--price", "1", "2", "--batch"]
-        args += ["--judge-base-url", server.base_url, "--judge-price", "1", "2"]
+        args += ["--judge-base-url", server.base_url, "--judge-price", "1", "2", "--no-report"]
         told = CliRunner().invoke(main, [*args, "--dry-run"])
         assert told.exit_code == 0, told.output
         assert "12 questions: 12 to be asked" in told.stdout and "cost: $0.0" in told.stdout
@@ -255,3 +256,20 @@ def test_nothing_is_asked_when_the_run_cannot_be_kept(tmp_path: Path) -> None:
 def test_a_share_of_nothing_is_a_dash() -> None:
     result = evaluate(lambda _: "Answer: I do not know.", questions=QUESTIONS[:1])
     assert "nan" not in str(result) and "–" in str(result)
+
+
+def test_a_function_and_the_fixed_sample(tmp_path: Path) -> None:
+    write_release(tmp_path, *make(4), Edition("2025.04"))
+    result = evaluate(lambda prompt: "Answer: I do not know.", sample="mini", source=tmp_path)
+    assert len(result.rows) > 4 and set(result.scores["refusal"]) == {1.0}
+
+
+def test_tokens_are_a_budget_too(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
+    with llm_server.running() as server:
+        args = ["answer", str(rows), "--model", "m", "--base-url", server.base_url]
+        args += ["--max-total-tokens", "400", "--max-tokens", "100", "--concurrency", "1"]
+        result = CliRunner().invoke(main, args)
+        assert result.exit_code == 1 and "budget of 400 tokens is used up" in result.stderr
+        assert 0 < server.stats()["requests"] < 12

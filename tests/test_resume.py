@@ -32,7 +32,7 @@ class Bench:
         return [
             *(sys.executable, "-m", "tiebe.cli", "evaluate", run, "--source", source),
             *("--split", "both", "--model", "candidate", "--base-url", self.candidate),
-            *("--judge", "judge", "--judge-base-url", self.judge, *more),
+            *("--judge", "judge", "--judge-base-url", self.judge, "--no-report", *more),
         ]
 
     def log(self, name: str) -> list[dict]:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -333,6 +334,9 @@ server_options = options(
     priced("--price"),
     click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop before it is passed."),
     click.option(
+        "--max-total-tokens", type=int, metavar="N", help="Stop before all take more than that."
+    ),
+    click.option(
         "--batch", is_flag=True, help="Ask in files: within a day, mostly at half the price."
     ),
 )
@@ -404,6 +408,14 @@ def opened(
         folder = record_id(name, options["base_url"])
         model = batched(model, (run or home()) / "batches" / role / folder)
     return model
+
+
+def budget_of(given: dict[str, Any]) -> Any:
+    """Takes the options of what may be spent and returns the budget, without prices yet."""
+    from tiebe.llm import Budget
+
+    tokens, cost = given.pop("max_total_tokens"), given.pop("max_cost")
+    return Budget(max_tokens=tokens or 0, max_cost=cost or 0.0)
 
 
 def as_object(text: str | None) -> dict[str, Any]:
@@ -485,11 +497,10 @@ def answer_(
     Answers are kept: a call that was stopped goes on where it was.
     """
     from tiebe.answers import answer, flat
-    from tiebe.llm import Budget
     from tiebe.load import load_tiebe
     from tiebe.records import read_rows
 
-    model = opened(given, Budget(max_cost=given.pop("max_cost") or 0.0), "answer")
+    model = opened(given, budget_of(given), "answer")
     if rows is None:
         questions: Any = load_tiebe(**selected(given))
     else:
@@ -516,7 +527,6 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     """Takes the `judge_options` and returns the judge."""
     from tiebe.judges import OFFLINE, Judge
 
-    budget.max_cost = given.pop("max_cost") or 0.0
     given["model"] = given["model"] or os.environ.get("TIEBE_JUDGE") or None
     chosen = given["model"] not in (None, OFFLINE)
     names = ("prompt", "prompt_language", "concurrency")
@@ -556,7 +566,6 @@ def judge_(
     """
     from tiebe.errors import SettingsError
     from tiebe.judges import verdict_fields
-    from tiebe.llm import Budget
     from tiebe.results import read_answers
 
     if annotate:
@@ -566,7 +575,7 @@ def judge_(
     if any("=" not in pair for pair in column):
         raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
     columns = dict(pair.split("=", 1) for pair in column)
-    budget = Budget()
+    budget = budget_of(given)
     judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable)
     given_rows = list(read_answers(rows))
     verdicts = judge(given_rows)
@@ -627,9 +636,8 @@ def agreement_(paths: tuple[Path, ...], labels: Path, by: str, draws: int, as_js
 def exam_(as_json: bool, **given: Any) -> None:
     """Examines a judge: 416 answers in 13 languages, right or wrong by construction."""
     from tiebe.exam import examine
-    from tiebe.llm import Budget
 
-    budget = Budget()
+    budget = budget_of(given)
     judge = judge_of(given, budget)
     result = examine(judge)
     show({"": result.table}, as_json=as_json)
@@ -656,6 +664,7 @@ def exam_(as_json: bool, **given: Any) -> None:
 @question_options
 @concurrency
 @click.option("--cutoff", metavar="MONTH", help="The last one that the model knows of, 2024-06.")
+@click.option("--report/--no-report", default=True, help="Write RUN/report as well.")
 @click.option("--dry-run", is_flag=True, help="Only tell what it would ask and cost.")
 def evaluate_(
     run: Path | None,
@@ -663,15 +672,18 @@ def evaluate_(
     judge_prompt: str | None,
     concurrency: int,
     cutoff: str | None,
+    report: bool,
     dry_run: bool,
     **given: Any,
 ) -> None:
-    """Asks a model, judges its answers and scores them: into the folder RUN, resumable."""
+    """Asks a model, judges its answers, scores them and reports: into the folder RUN, resumable.
+
+    RUN may hold several models; its report shows them all.
+    """
     from tiebe.evaluation import PROMPT, evaluate, plan
     from tiebe.judges import OFFLINE, Judge
-    from tiebe.llm import Budget
 
-    budget = Budget(max_cost=given.pop("max_cost") or 0.0)
+    budget = budget_of(given)
     model = opened(given, budget, "answer", run=run)
     by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or None
     if by not in (None, OFFLINE):
@@ -687,6 +699,13 @@ def evaluate_(
         click.echo(f"{part}: {spent(budget, name, result.manifest[part]['usage'])}", err=True)
     if run is not None:
         click.echo(f"answers, verdicts and manifest: {run}", err=True)
+        if report and find_spec("vl_convert") is None:
+            click.echo("no report: pip install 'tiebe[report]'", err=True)
+        elif report:
+            from tiebe.reports import report as write_report
+
+            page = write_report(read_verdicts((run,)), run / "report")
+            click.echo(f"report: {page}", err=True)
 
 
 @main.command("regions")
