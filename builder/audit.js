@@ -96,13 +96,13 @@ function marked(text, words) {
     return box;
   }
   const escaped = words.map((w) => w.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  text.split(new RegExp(`(${escaped.join("|")})`, "giu")).forEach((part, i) => box.append(i % 2 ? make("mark", {}, part) : part));
+  text.split(new RegExp(`(?<![\\p{L}\\p{N}])(${escaped.join("|")})(?![\\p{L}\\p{N}])`, "giu")).forEach((part, i) => box.append(i % 2 ? make("mark", {}, part) : part));
   return box;
 }
 
 function telling(card) {
   const answer = card.fields.find((field) => field.mark)?.text ?? "";
-  return [...new Set(answer.match(/[\p{L}\p{N}][\p{L}\p{N}.,'’-]*[\p{L}\p{N}]|\p{N}/gu) ?? [])].filter((w) => /\p{N}|\p{Lu}|.{6}/u.test(w)).slice(0, 20);
+  return [...new Set(answer.match(/[\p{L}\p{N}][\p{L}\p{N}.,'’-]*[\p{L}\p{N}]|\p{N}/gu) ?? [])].filter((w) => /\p{N}|\p{Lu}.{3}|.{6}/u.test(w)).slice(0, 20);
 }
 
 function row(card) {
@@ -111,7 +111,7 @@ function row(card) {
   if (decision) header.append(make("span", { class: "decided" }, `${decision.choice}${decision.note ? `: ${decision.note}` : ""}`));
   const list = make("dl", {}, ...card.fields.filter((f) => f.text).flatMap((field) => [make("dt", {}, field.label), make("dd", { lang: field.lang || undefined, dir: "auto", class: field.main ? "main" : undefined }, decision?.fields?.[field.name] ?? field.text)]));
   const link = /^https?:\/\//i.test(card.url ?? "") ? make("a", { href: card.url, rel: "noreferrer noopener", target: "_blank" }, card.title || card.url) : card.title;
-  const text = make("section", { class: "text", "aria-label": "Text" }, make("h3", { dir: "auto" }, link || page.beside), card.text ? marked(card.text, telling(card)) : make("p", {}, "no text"));
+  const text = make("section", { class: "text", "aria-label": "Text" }, make("h3", { dir: "auto" }, link || "Text"), card.text ? marked(card.text, telling(card)) : make("p", {}, "no text"));
   const item = make("li", { class: "row", id: `row-${card.id}` }, header, list, text);
   if (page.choices.length) item.append(decide(card));
   return item;

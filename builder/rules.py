@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz import fuzz, process
 
-from builder.language import likelihood
+from builder.languages import likelihood
 from tiebe.regions import LANGUAGES
 
 __all__ = [

@@ -1,8 +1,21 @@
 """Telling languages, and letters made comparable."""
 
-import pytest
+from pathlib import Path
 
-from builder.languages import fold, language_of
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builder.languages import fold, language_of, likelihood
+from tiebe.regions import LANGUAGES
+
+TEXTS = {
+    code: " ".join(parts)
+    for code, parts in yaml.safe_load(
+        Path(__file__).with_name("languages.yaml").read_text("utf-8")
+    ).items()
+}
 
 
 def test_fold() -> None:
@@ -35,3 +48,20 @@ def test_fold() -> None:
 )
 def test_languages(text: str, code: str | None) -> None:
     assert language_of(text) == code
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_each_language_is_known_and_taken_for_no_other(code: str) -> None:
+    assert likelihood(TEXTS[code], code) > 0.5
+    others = {other: likelihood(TEXTS[code], other) for other in LANGUAGES if other != code}
+    assert max(others.values()) < 0.2, others
+
+
+def test_a_japanese_text_is_not_chinese() -> None:
+    assert likelihood("二〇二一年五月に開通した歩道橋を設計したのは誰ですか。", "zh") < 0.2
+
+
+@given(st.text(), st.sampled_from(sorted(LANGUAGES)))
+@settings(deadline=None, max_examples=50)
+def test_any_text_has_a_likelihood(text: str, code: str) -> None:
+    assert 0.0 <= likelihood(text, code) <= 1.0

@@ -51,9 +51,7 @@ def shown(page: Any) -> str:
 
 
 def decided(page: Any, count: int) -> None:
-    page.wait_for_function(
-        f"document.querySelector('#progress').textContent.startsWith('{count} of')"
-    )
+    page.wait_for_selector(f"#progress:has-text('{count} of ')")
 
 
 @pytest.mark.browser
@@ -127,10 +125,10 @@ def test_decisions_of_before_are_shown_and_can_be_filtered(browser: Any, release
         page = browser.new_page()
         page.goto(address)
         page.wait_for_selector("body[data-ready]")
-        page.get_by_label("decision").select_option("decided")
+        page.locator("select[name=decision]").select_option("decided")
         assert shown(page) == native.id
         assert "O que foi?" in page.locator("#rows").inner_text()
-        page.get_by_label("decision").select_option("open")
+        page.locator("select[name=decision]").select_option("open")
         assert page.locator("#page").inner_text() == "1 of 17 (18 in all)"
         page.close()
 
