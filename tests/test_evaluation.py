@@ -134,7 +134,7 @@ def test_own_columns_and_errors_of_the_judge_verb(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["correct"] is True
     for args, says in (
         (["judge", str(rows)], "no judge is chosen"),
-        (["judge", str(rows), "--model", "offline"], "row 1: answer: expected a text"),
+        (["judge", str(rows), "--model", "offline"], "row 1: answer: there is no such field"),
         (["judge", str(rows), "--model", "offline", "--column", "x"], "--column is written"),
         (["evaluate"], "no model is named"),
         (["answer", str(rows), "--model", "gpt-99"], "unknown model"),

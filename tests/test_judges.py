@@ -121,7 +121,8 @@ def test_many_rows_of_another_benchmark() -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"question": "Who?", "answer": "x"}, "row 1: model_answer: expected a text, got None"),
+        ({"question": "Who?", "answer": "x", "model_answer": 3}, "row 1: model_answer: expected"),
+        ({"question": "Who?", "answer": "x"}, "row 1: model_answer: there is no such field"),
         ({"question": "Who?", "answer": [], "model_answer": "x"}, "row 1: answer: no accepted"),
         ({"question": "Who?", "answer": 3, "model_answer": "x"}, "row 1: answer: expected a text"),
     ],
@@ -129,6 +130,37 @@ def test_many_rows_of_another_benchmark() -> None:
 def test_a_bad_row_is_named(row: dict[str, Any], says: str) -> None:
     with pytest.raises(RecordError, match=says):
         Judge("offline", progress=False)([row])
+
+
+def test_an_answer_that_could_not_be_had_is_unscored_and_not_asked_about() -> None:
+    row = {"question": "Who?", "answer": "Ann", "model_answer": "Ann"}
+    asked = []
+
+    def model(prompt: str) -> str:
+        asked.append(prompt)
+        return YES
+
+    verdicts = Judge(model, progress=False)(
+        [row | {"model_answer": None}, row, row | {"model_answer": "429", "finish": "failed"}]
+    )
+    assert [v.correct for v in verdicts] == [None, True, None] and len(asked) == 1
+    assert verdicts[0].reasoning == "there is no answer to judge"
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        ({"language": "native", "region": "Brazil"}, "pt"),
+        ({"split": "native", "region": "Brazil"}, "pt"),
+        ({"language": "english", "region": "Brazil"}, "en"),
+        ({"language": "pt"}, "pt"),
+        ({}, None),
+    ],
+)
+def test_the_language_of_a_row_is_its_code(row: dict[str, str], code: str | None) -> None:
+    texts = {"question": "Quem?", "answer": "Ann", "model_answer": "Ann"}
+    (case,) = Judge("offline").cases([texts | row])
+    assert case and case.language == code
 
 
 def test_wrong_settings_are_named() -> None:

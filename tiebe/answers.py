@@ -15,7 +15,7 @@ from tiebe.journal import Journal
 from tiebe.llm import Ask, Messages, Model, open_model
 from tiebe.prompts import Prompt, load_prompt
 from tiebe.records import Answer, Drop, dicts, record_id, to_row
-from tiebe.regions import REGIONS
+from tiebe.regions import REGIONS, row_language
 from tiebe.resources import home
 
 __all__ = [
@@ -89,11 +89,8 @@ def _item(row: Mapping[str, Any], number: int) -> Item:
     for name in ("question", "answer"):
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise RecordError(f"row {number}: {name}: expected a text, got {row.get(name)!r}")
-    region, language = str(row.get("region") or ""), str(row.get("language") or "en")
-    if language == "english":
-        language = "en"
-    elif language == "native":
-        language = REGIONS[region].language_code if region in REGIONS else ""
+    region, split = str(row.get("region") or ""), str(row.get("split") or "")
+    language = row_language(str(row.get("language") or ""), region, split or "english")
     month = str(row.get("month") or "")
     place = (region, str(row["row"])) if "row" in row else (row["question"],)
     return Item(
@@ -101,7 +98,7 @@ def _item(row: Mapping[str, Any], number: int) -> Item:
         event_id=str(row.get("event_id") or ""),
         region=region,
         language=language,
-        split=str(row.get("split") or ("english" if language == "en" else "native")),
+        split=split or ("english" if language == "en" else "native"),
         year=str(row.get("year") or ""),
         month=month and month.zfill(2),
         question=row["question"],

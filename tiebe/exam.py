@@ -147,7 +147,7 @@ def examine(judge: Judge, cases: Sequence[ExamCase] | None = None) -> Examined:
         ModelError: The judge cannot be asked.
     """
     cases = load_exam() if cases is None else cases
-    seen = replace(judge, columns=COLUMNS).cases(cases)
+    seen = [case for case in replace(judge, columns=COLUMNS).cases(cases) if case is not None]
     stage, journal = judge.stage(), judge.journal()
     fresh = sum(stage.key(case) not in journal for case in seen)
     began = time.monotonic()

@@ -23,7 +23,7 @@ from tiebe.llm import Ask, Model, Reply, json_objects, open_model
 from tiebe.models import PROVIDERS
 from tiebe.prompts import Prompt, load_prompt
 from tiebe.records import Drop, Verdict, dicts, record_id, to_row
-from tiebe.regions import LANGUAGES
+from tiebe.regions import LANGUAGES, row_language
 from tiebe.resources import home
 
 __all__ = ["OFFLINE", "Case", "Judge", "judge", "read_verdict", "verdict_fields"]
@@ -154,8 +154,8 @@ class Judge:
                 return replace(verdict, correct=right, refusal=right)
         return verdict
 
-    def cases(self, rows: Iterable[Any]) -> list[Case]:
-        """Returns what the judge sees of rows.
+    def cases(self, rows: Iterable[Any]) -> list[Case | None]:
+        """Returns what the judge sees of rows; None of one whose answer could not be had.
 
         Raises:
             RecordError: A row lacks a field or has another type there; it is named.
@@ -176,17 +176,18 @@ class Judge:
         """
         return self.verdicts(self.cases(rows))
 
-    def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
-        """Judges cases; see `__call__`."""
+    def verdicts(self, cases: Sequence[Case | None]) -> list[Verdict]:
+        """Judges cases; see `__call__`. What is None is unscored."""
         stage = self.stage()
         outcome = run_stage(
             stage,
-            cases,
+            [case for case in cases if case is not None],
             self.journal(),
             workers=self.concurrency if self.paid else 1,
             progress=self.progress,
         )
-        made = map(outcome.one, cases)
+        lost = Drop("judge", "", "failed", "there is no answer to judge")
+        made = (lost if case is None else outcome.one(case) for case in cases)
         return [self.unscored(got.detail) if isinstance(got, Drop) else got for got in made]
 
     def stage(self) -> Stage:
@@ -273,7 +274,14 @@ def _kept(folder: Path) -> Journal:
     return Journal(folder, fsync=True)
 
 
-def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case:
+def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case | None:
+    """The case of a row; None where a model gave no answer at all."""
+    for name in ("question", "answer", "model_answer"):
+        if names[name] not in row:
+            raise RecordError(f"row {number}: {names[name]}: there is no such field")
+    if row.get("finish") == "failed" or row[names["model_answer"]] is None:
+        return None
+
     def text(name: str, value: object) -> str:
         if not isinstance(value, str):
             raise RecordError(f"row {number}: {names[name]}: expected a text, got {value!r:.80}")
@@ -285,12 +293,9 @@ def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case
     accepted = tuple(text("answer", one) for one in expected)
     if not accepted:
         raise RecordError(f"row {number}: {names['answer']}: no accepted answer is given")
-    return Case(
-        text("question", question),
-        accepted,
-        text("model_answer", candidate),
-        None if language in (None, "") else text("language", language),
-    )
+    told = text("language", language or ""), str(row.get("region") or "")
+    code = row_language(*told, str(row.get("split") or ""))
+    return Case(text("question", question), accepted, text("model_answer", candidate), code or None)
 
 
 class _Offline:

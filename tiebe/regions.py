@@ -23,6 +23,7 @@ __all__ = [
     "Region",
     "find_language",
     "find_regions",
+    "row_language",
 ]
 
 
@@ -350,6 +351,20 @@ def find_regions(names: str | Region | Iterable[str | Region] | None = None) -> 
     if not found:
         raise SettingsError("no region was named; leave it out (None) to have them all")
     return tuple(found.values())
+
+
+def row_language(language: str, region: str, split: str = "") -> str:
+    """Returns the ISO 639 code of a row's language, empty where the row does not tell it.
+
+    Args:
+        language: A code; or `english` or `native`, as rows of upstream's have it; or nothing.
+        region: A slug, which tells what native means.
+        split: `english`, `native` or nothing, for rows without a language.
+    """
+    named = language or split
+    if named == "native":
+        return REGIONS[region].language_code if region in REGIONS else ""
+    return "en" if named == "english" else named
 
 
 def find_language(name: str) -> Language:
