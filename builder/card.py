@@ -86,7 +86,8 @@ class Change:
     count: int
     reason: str = ""
     ids: tuple[str, ...] = ()
-    """Of the questions that are gone: withdrawn ones, and those that changed ones replace."""
+    """Of the questions that are gone: withdrawn ones, and those that changed ones replace; and of
+    those of which only the translation changed."""
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from builder import extract
 from builder.rules import (
+    ARTICLE,
     Pair,
     Translation,
     after_cutoff,
@@ -64,7 +65,8 @@ def check(group: Group, *, articles: Mapping[str, Source]) -> Iterable[Any]:
 
     Args:
         group: Named by the region; its rows, and those elsewhere that ask the same.
-        articles: By id; a row whose article is not among them is judged without.
+        articles: By id; a row whose article is not among them is judged without, and keeps the
+            flags that it has of its article.
     """
     english = [row for row in group.members if row.split == "english"]
     flags: dict[str, list[str]] = {row.id: [] for row in english if row.region == group.name}
@@ -108,6 +110,9 @@ def _text_flags(rows: list[Question], articles: Mapping[str, Source]) -> Iterato
     shared = extract.shared_texts(citations)
     for row, citation, elsewhere in zip(rows, citations, shared, strict=True):
         source = known[row.article_id]
+        if source is None and row.article_id:  # the release came without texts
+            yield [flag for flag in row.flags if flag in ARTICLE]
+            continue
         if source is None or not source.text.strip():
             yield ["no_text"]
             continue
@@ -163,4 +168,4 @@ def stage(articles: Mapping[str, Source]) -> Stage:
     def run(group: Group) -> Iterable[Any]:
         return check(group, articles=articles)
 
-    return Stage("check", 2, run, (Question,))
+    return Stage("check", 3, run, (Question,))

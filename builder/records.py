@@ -152,3 +152,5 @@ class Decision:
     """The new one, of a fix."""
     at: str = ""
     """When, ISO 8601 UTC."""
+    event_id: str = ""
+    """The question's; on the event of a withdrawn question none is asked again."""

@@ -38,6 +38,7 @@ __all__ = [
     "PromptUse",
     "Statistics",
     "compare",
+    "read_about",
     "read_articles",
     "read_changes",
     "read_questions",
@@ -91,7 +92,10 @@ class Edition:
 
 
 def write_release(
-    folder: Path, questions: Iterable[Question], articles: Iterable[Article], edition: Edition
+    folder: Path,
+    questions: Iterable[Question],
+    articles: Iterable[Article | Mapping[str, Any]],
+    edition: Edition,
 ) -> Statistics:
     """Writes a release; a folder that stands there is replaced when the new one is complete.
 
@@ -101,7 +105,7 @@ def write_release(
     Args:
         folder: Where the release is to stand.
         questions: English and native rows, in any order.
-        articles: In any order.
+        articles: In any order; rows of another release's `articles` may be among them.
         edition: Its version, and what the card tells.
 
     Raises:
@@ -156,6 +160,12 @@ def read_changes(folder: Path) -> list[Change]:
     return [msgspec.json.decode(line, type=Change) for line in path.read_bytes().splitlines()]
 
 
+def read_about(folder: Path) -> About:
+    """Returns what the card of a release tells besides its rows."""
+    path = folder / _ABOUT
+    return msgspec.json.decode(path.read_bytes(), type=About) if path.is_file() else About()
+
+
 def reflag(folder: Path, flags: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
     """Writes new flags into the rows of a release, and the card anew; the rest of it stays.
 
@@ -186,9 +196,8 @@ def reflag(folder: Path, flags: Mapping[tuple[str, str], tuple[str, ...]]) -> No
             size = Size(file.metadata.num_rows, memory, path.stat().st_size)
         statistics.articles[path.stem] = size.rows
         _count_articles(configs, size)
-    about = folder / _ABOUT
-    told = msgspec.json.decode(about.read_bytes(), type=About) if about.is_file() else About()
-    write_card(folder, version, configs, statistics, told, read_changes(folder))
+    about = read_about(folder)
+    write_card(folder, version, configs, statistics, about, read_changes(folder))
 
 
 def compare(
@@ -197,7 +206,7 @@ def compare(
     rows: Iterable[Question],
     reasons: Mapping[str, str],
 ) -> list[Change]:
-    """Returns what changed from one release to the next, counted in English rows.
+    """Returns what changed from one release to the next, counted in questions.
 
     Args:
         version: Of the next.
@@ -205,13 +214,20 @@ def compare(
         rows: The rows now.
         reasons: Why a question is gone, by its id.
     """
-    before = {row.id: row.region for row in base if row.split == "english"}
+    before: dict[str, str] = {}
+    native: dict[str, tuple[str, str]] = {}
+    for row in base:
+        if row.split == "english":
+            before[row.id] = row.region
+        else:
+            native[row.id] = row.question, row.answer
     changed: dict[tuple[str, str], list[str]] = defaultdict(list)
     added: Counter[str] = Counter()
     for row in rows:
         if row.split == "native":
-            continue
-        if row.id in before:
+            if native.get(row.id, (row.question, row.answer)) != (row.question, row.answer):
+                changed[row.region, reasons.get(row.id, "translation")].append(row.id)
+        elif row.id in before:
             del before[row.id]
         elif row.replaces:
             changed[row.region, reasons.get(row.replaces, "")].append(row.replaces)
@@ -256,18 +272,19 @@ class _Spool(Generic[T]):
 
 
 _Rows = dict[tuple[str, str], _Spool[Question]]
-_Texts = dict[str, _Spool[Article]]
+_Texts = dict[str, _Spool[dict[str, Any]]]
 
 
 def _spooled(
     spool: Path,
     stack: ExitStack,
     questions: Iterable[Question],
-    articles: Iterable[Article],
+    articles: Iterable[Article | Mapping[str, Any]],
     edition: Edition,
 ) -> tuple[_Rows, _Texts]:
     """Sorts what comes in any order into one spool per file that is to be written."""
     rows: _Rows = {}
+    dates: dict[str | None, str] = {}
     for row in questions:
         if row.region not in REGIONS:
             raise RecordError(f"question {row.id}: no region has the slug {row.region!r}")
@@ -276,6 +293,7 @@ def _spooled(
             file = stack.enter_context((spool / "-".join(key)).open("w+b"))
             rows[key] = _Spool(file, Question)
         rows[key].add(row.date, row.id, row)
+        dates[row.article_id] = row.date
     for (region, split), spooled in rows.items():
         ids = {member for _, member, _ in spooled.keys}
         if len(ids) < len(spooled.keys):
@@ -288,11 +306,14 @@ def _spooled(
             raise RecordError(f"{region}: {len(lone)} native rows have no English row: {min(lone)}")
     texts: _Texts = {}
     for article in articles if edition.texts == "full" else ():
-        region = article.event.region
+        told = _article_row(article) if isinstance(article, Article) else dict(article)
+        region, member = told["region"], told["article_id"]
+        if member not in dates:
+            continue
         if region not in texts:
             file = stack.enter_context((spool / f"{region}-articles").open("w+b"))
-            texts[region] = _Spool(file, Article)
-        texts[region].add(article.event.start or "", article.id, article)
+            texts[region] = _Spool(file, dict[str, Any])
+        texts[region].add(dates[member], member, told)
     return rows, texts
 
 
@@ -311,7 +332,6 @@ def _write_tables(
     )
     statistics = Statistics()
     configs = {"all": Config(SCHEMA)}
-    cited: dict[str, set[str | None]] = defaultdict(set)
 
     def stamped(spooled: _Spool[Question]) -> Iterator[dict[str, Any]]:
         for row in spooled:
@@ -322,19 +342,15 @@ def _write_tables(
                 mini=row.id in mini,
             )
             statistics.count(row)
-            cited[row.region].add(row.article_id)
             yield to_row(row)
 
     for (region, split), spooled in sorted(rows.items()):
         path = part / "data" / region / f"{split}.parquet"
         _count(configs, region, split, _write(path, stamped(spooled), SCHEMA))
     for region, found in sorted(texts.items()):
-        found.keys = [key for key in found.keys if key[1] in cited[region]]
-        if found.keys:
-            path = part / "articles" / f"{region}.parquet"
-            size = _write(path, map(_article_row, found), ARTICLES)
-            statistics.articles[region] = size.rows
-            _count_articles(configs, size)
+        size = _write(part / "articles" / f"{region}.parquet", found, ARTICLES)
+        statistics.articles[region] = size.rows
+        _count_articles(configs, size)
     return statistics, configs
 
 
@@ -399,8 +415,8 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 def _changelog(part: Path, edition: Edition) -> list[Change]:
     """Writes the changelog: that of the base, and what this release changes."""
     before = read_changes(edition.base) if edition.base else []
-    base = read_questions(edition.base, splits=["english"]) if edition.base else iter(())
-    now = read_questions(part, splits=["english"])
+    base = read_questions(edition.base) if edition.base else iter(())
+    now = read_questions(part)
     changes = [
         *(change for change in before if change.version != edition.version),
         *compare(edition.version, base, now, edition.reasons),

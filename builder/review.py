@@ -18,7 +18,7 @@ from tiebe.errors import RecordError
 from tiebe.keyboard import Choice
 from tiebe.records import Question
 
-__all__ = ["CHOICES", "DECISIONS", "kept", "read_decisions", "review"]
+__all__ = ["CHOICES", "DECISIONS", "kept", "read_decisions", "review", "write_decisions"]
 
 DECISIONS = "decisions.jsonl"
 """The name of the file."""
@@ -50,6 +50,13 @@ def read_decisions(folder: Path) -> list[Decision]:
         except msgspec.MsgspecError as error:
             raise RecordError(f"{path}:{number}: not a decision: {error}") from error
     return decisions
+
+
+def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
+    """Writes a file of decisions; one that stands there is replaced when it is complete."""
+    part = path.with_suffix(".part")
+    part.write_bytes(b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions))
+    part.replace(path)
 
 
 def kept(decisions: Iterable[Decision]) -> set[str]:
@@ -98,6 +105,7 @@ def _decisions(
     """
     reason = " ".join(made.note.split())
     line = {"id": member, "decision": made.choice, "reason": reason, "at": at}
+    line["event_id"] = next(row.event_id for (name, _), row in rows.items() if name == member)
     if made.choice != "fix":
         return [msgspec.convert(line, Decision)]
     changed = [

@@ -16,6 +16,7 @@ from builder.languages import likelihood
 from tiebe.regions import LANGUAGES
 
 __all__ = [
+    "ARTICLE",
     "FLAGS",
     "HARD",
     "MONTHS",
@@ -655,10 +656,15 @@ WRONG_ARTICLE: Mapping[str, str] = {
 }
 """Flags of a text that is no article on the event: in run.toml, `wrong_article` is any of them."""
 
-FLAGS: Mapping[str, str] = {
+ARTICLE: Mapping[str, str] = {
     **WRONG_ARTICLE,
     "too_long": "the text is too long for an article",
     "mojibake": "characters of the text were decoded wrongly",
+}
+"""All flags of an article's text."""
+
+FLAGS: Mapping[str, str] = {
+    **ARTICLE,
     "leading_date": "the event's text began with a date, which was taken off",
     "leading_dash": "the event's text began with a dash, which was taken off",
     "wrong_date": "the event's date contradicts its text or its page",

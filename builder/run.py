@@ -8,19 +8,30 @@ import fcntl
 import importlib.metadata
 import json
 import logging
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from builder import check, collect, generate, retrieve, select, translate
-from builder.audit import write_audit
-from builder.matching import match_events
+from builder.audit import Stored, read_sources, write_audit
+from builder.matching import MAINTAINER, Carried, Rulings, carry_on, untranslated
 from builder.plan import Base, Estimator, Outlook, Plan, in_turn, make_plan, waves
-from builder.records import Article, Event, RegionYear
-from builder.release import About, Edition, ModelUse, PromptUse, read_questions, write_release
+from builder.records import Article, Decision, Event, RegionYear
+from builder.release import (
+    About,
+    Edition,
+    ModelUse,
+    PromptUse,
+    read_about,
+    read_articles,
+    read_questions,
+    write_release,
+)
+from builder.review import DECISIONS, read_decisions, write_decisions
 from builder.settings import GenerateSettings, TranslateSettings, read_settings
 from builder.web import Web
 from tiebe.batches import batched
@@ -28,9 +39,9 @@ from tiebe.engine import Outcome, Stage, Workers, run_stage
 from tiebe.errors import BudgetError, SettingsError
 from tiebe.journal import Entry, Journal
 from tiebe.llm import Budget, Model
+from tiebe.load import HUB, download_release, version_key
 from tiebe.prompts import Prompt, load_prompt
 from tiebe.records import Drop, Question, from_row, record_id
-from tiebe.regions import REGIONS
 
 __all__ = ["PAID", "STAGES", "Run"]
 
@@ -158,18 +169,74 @@ class Run:
         """The articles by id, read from the journal when they are asked for."""
         return self.retrieve.index(Article)
 
-    def _base(self, events: Iterable[Event]) -> Base | None:
-        """What the base says of the events' priorities; None without one at hand."""
-        folder = Path(self.settings.release.base)
-        if not self.settings.release.base or not folder.is_dir():
+    # ---- the release before
+
+    @cached_property
+    def base(self) -> Path | None:
+        """The folder of the release that this one goes on from; one of the Hub is downloaded.
+
+        Raises:
+            SettingsError: It is no release, or none before this one.
+            VersionError: The Hub has no such release, or cannot be reached.
+        """
+        name, own = self.settings.release.base, self.settings.release.version
+        if not name:
             return None
-        rows = list(read_questions(folder, splits=["english"]))
-        flagged = {row.event_id for row in rows if row.flags}
-        known = {
-            match.event_id: match.base_event_id in flagged for match in match_events(rows, events)
-        }
-        cutoff = max((row.version[:7].replace(".", "-") for row in rows), default="")
-        return Base(cutoff, known)
+        folder = Path(name)
+        if not folder.is_dir():
+            repo, _, tag = name.rpartition("@")
+            folder = download_release(repo or HUB, tag)
+        versions = sorted({row.version for row in read_questions(folder, splits=["english"])})
+        if len(versions) != 1 or version_key(versions[0]) >= version_key(own):
+            raise SettingsError(
+                f"{self.folder / 'run.toml'}: release.base {name!r} holds "
+                f"{' and '.join(versions) or 'no rows'}: expected one release before {own}"
+            )
+        return folder
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """What maintainers decided: on the base, and on this run's own release as it stands."""
+        places = [self.folder, self.folder / "release"]
+        found = [d for place in [self.base, *places] if place for d in read_decisions(place)]
+        rows = read_questions(self.base, splits=["english"]) if self.base and found else ()
+        events = {row.id: row.event_id for row in rows}
+        located = (replace(d, event_id=d.event_id or events.get(d.id, "")) for d in found)
+        return list(dict.fromkeys(located))
+
+    @cached_property
+    def carried(self) -> Carried:
+        """What goes on of the base, decided before anything is fetched or paid."""
+        carried = self._carry(e for e in self.collect.records() if isinstance(e, Event))
+        if self.base:
+            counts = ", ".join(f"{n:,} {name}" for name, n in carried.counts().items())
+            log.info("base %s: %s", self.settings.release.base, counts)
+        return carried
+
+    def _carry(self, events: Iterable[Event]) -> Carried:
+        rows = read_questions(self.base) if self.base else ()
+        rulings, version = Rulings(self.decisions), self.settings.release.version
+        return carry_on(rows, events, rulings, version, self._recheck)
+
+    def _recheck(self, rows: Sequence[Question]) -> Iterator[Question]:
+        for group in check.groups(rows):
+            yield from check.check(group, articles=self._base_sources)
+
+    @cached_property
+    def _base_sources(self) -> Mapping[str, Stored]:
+        return read_sources(self.base) if self.base else {}
+
+    @cached_property
+    def sources(self) -> Mapping[str, check.Source]:
+        """The articles of all rows by id: those of this run, then those of the base."""
+        return ChainMap(self.articles, self._base_sources)  # type: ignore[arg-type]
+
+    def _priorities(self, carried: Carried) -> Base | None:
+        """What is to be paid first."""
+        if self.base is None:
+            return None
+        version = next(row.version for row in read_questions(self.base, splits=["english"]))
+        return Base(version[:7].replace(".", "-"), dict.fromkeys(carried.anew, True))
 
     def _writing(self, open_: Callable[[str], Model]) -> generate.Writing:
         """Who writes, and who checks; `open_` opens a model by its name."""
@@ -206,13 +273,18 @@ class Run:
         return self._run(collect.stage(source, self._workers), wanted, 4)
 
     @cached_property
+    def wanted(self) -> list[Event]:
+        """The events that a question is still to be asked about."""
+        settled = self.carried.settled
+        return [e for e in self.collect.records() if isinstance(e, Event) and e.id not in settled]
+
+    @cached_property
     def retrieve(self) -> Outcome:
         """Events to articles."""
-        events = [e for e in self.collect.records() if isinstance(e, Event)]
         web = self._stack.enter_context(Web(self.settings.web))
         stage = retrieve.stage(web, self._workers, self.settings.release.cutoff)
-        outcome = self._run(stage, events, self.settings.web.workers)
-        retrieve.shifts(events, outcome, web, self._workers)
+        outcome = self._run(stage, self.wanted, self.settings.web.workers)
+        retrieve.shifts(self.wanted, outcome, web, self._workers)
         return outcome
 
     @property
@@ -235,7 +307,7 @@ class Run:
         if last in self.outcomes:
             return self.outcomes[last]
         found = list(self.retrieve.records())
-        articles = in_turn(found, self._base(article.event for article in found))
+        articles = in_turn(found, self._priorities(self.carried))
         writing = self._writing(self._open)
         stage = generate.stage(writing)
         journal = self._journal("generate", fsync=True)
@@ -273,10 +345,13 @@ class Run:
         own = self.settings
         count, version = own.generate.questions_per_event, own.release.version
         candidates = self.outcomes["generate"].records()
-        self._run(select.stage(self.articles, count, version), select.groups(candidates), 1)
+        stay = [row for row in self.carried.rows if row.split == "english"]
+        groups = select.groups(candidates, stay)
+        self._run(select.stage(self.articles, count, version), groups, 1)
         if last == "select":
             return
-        questions = [q for q in self.outcomes["select"].records() if REGIONS[q.region].language]
+        rows = self.carried.with_new(self.outcomes["select"].records())
+        questions = untranslated(rows)
         translator = self._open(self._model_name("translate"))
         self._run(translate.stage(translator, self._prompt("translate")), questions, self.workers)
 
@@ -291,7 +366,8 @@ class Run:
                 events.add(article.event.id)
         if "select" not in self.outcomes:
             return
-        questions = [q for q in self.outcomes["select"].records() if q.event_id in events]
+        rows = self.carried.with_new(self.outcomes["select"].records())
+        questions = [q for q in untranslated(rows) if q.event_id in events]
         estimator.learn_selection(len(events), len(questions))
         translating = self.outcomes.get("translate")
         for question in questions if translating else ():
@@ -306,29 +382,56 @@ class Run:
 
         A question whose translation was not paid any more is held back until it is.
         """
-        native = self.translate
+        native, version = self.translate, self.settings.release.version
         held = {
             member
             for key, member in native.inputs.items()
             if key not in native.journal and key not in native.failed
         }
-        english = (row for row in self.outcomes["select"].records() if row.id not in held)
-        rows = [*english, *native.records()]
-        outcome = self._run(check.stage(self.articles), check.groups(rows), 1)
+        new = self.carried.with_new(self.outcomes["select"].records())
+        rows = [row for row in new if not (row.id in held and row.since == version)]
+        rows = self.carried.complete([*rows, *native.records()], self._tried())
+        outcome = self._run(check.stage(self.sources), check.groups(rows), 1)
         flagged = list(outcome.records())
         title = f"Audit of release {self.settings.release.version}"
-        write_audit(self.folder, flagged, self.articles, title=title)
+        write_audit(self.folder, flagged, self.sources, title=title)
         return outcome
+
+    def _tried(self) -> set[str]:
+        """Ids of the events and questions of which the journals tell that nothing came of them."""
+        names = ("retrieve", *PAID)
+        outcomes = [self.outcomes[name] for name in names]
+        lost = {d.record_id for o in outcomes for d in o.drops() if d.reason != "failed"}
+        return lost | {a.event.id for a in self.retrieve.records() if a.id in lost}
 
     @cached_property
     def release(self) -> Path:
         """Writes the release and returns its folder."""
-        rows = self.check
+        rows = list(self.check.records())
         own = self.settings.release
-        folder = self.folder / "release"
-        edition = Edition(own.version, own.texts, self._about())
-        write_release(folder, rows.records(), self.retrieve.records(), edition)
+        folder, decided = self.folder / "release", self.folder / DECISIONS
+        if self.decisions:
+            write_decisions(decided, self.decisions)
+        edition = Edition(
+            own.version,
+            own.texts,
+            self._about(rows),
+            base=self.base,
+            reasons=self.carried.reasons,
+            decisions=decided if self.decisions else None,
+        )
+        write_release(folder, rows, self._texts(), edition)
         return folder
+
+    def _texts(self) -> Iterator[Article | dict[str, Any]]:
+        """The articles of this run, then those that rows of the base were written from."""
+        yield from self.retrieve.records()
+        rows = (*self.carried.rows, *self.carried.fallbacks)
+        events = {row.article_id: row.event_id for row in rows}
+        for row in read_articles(self.base) if self.base else ():
+            member = row["article_id"]
+            if member not in self.articles:
+                yield row | {"event_id": events.get(member, row["event_id"])}
 
     # ---- the plan
 
@@ -349,13 +452,13 @@ class Run:
         translator = closed(self._model_name("translate"))
         prompt = self._prompt("translate")
         estimator = Estimator(writing, translator, prompt, budget)
-        outlook = self._outlook(
-            generate.stage(writing), translate.stage(translator, prompt), estimator
-        )
-        events = [*outlook.events, *(article.event for article in outlook.articles)]
-        return make_plan(outlook, estimator, self._base(events))
+        stages = generate.stage(writing), translate.stage(translator, prompt)
+        outlook, carried = self._outlook(*stages, estimator)
+        return make_plan(outlook, estimator, self._priorities(carried))
 
-    def _outlook(self, writing: Stage, translating: Stage, estimator: Estimator) -> Outlook:
+    def _outlook(
+        self, writing: Stage, translating: Stage, estimator: Estimator
+    ) -> tuple[Outlook, Carried]:
         """What is left to be worked on, as the journals tell; the estimate is corrected by them."""
         pages = self.settings.pages
         first, last = pages.years
@@ -368,6 +471,8 @@ class Run:
                 unread.discard((event.region, event.year))
                 if event.region in self.settings.regions() and first <= event.year <= last:
                     events[event.id] = event
+        carried = self._carry(events.values())
+        events = {member: e for member, e in events.items() if member not in carried.settled}
         articles: dict[str, Article] = {}
         for entry in self._journal("retrieve"):
             events.pop(_dropped(entry), None)
@@ -383,27 +488,25 @@ class Run:
                 unwritten.append(article)
             else:
                 estimator.learn_writing(article, done.usage or {})
-        untranslated = []
+        wanting = []
         selected: dict[str, list[Question]] = {}  # of an event the last line counts
         for entry in self._journal("select"):
             found = list(_records(entry, Question))
             selected |= {question.event_id: found for question in found}
         questions = [question for found in selected.values() for question in found]
-        for question in questions:
-            if REGIONS[question.region].language is None:
-                continue
+        for question in untranslated(carried.with_new(questions)):
             done = self._journal("translate", fsync=True).get(translating.key(question))
             if done is None:
-                untranslated.append(question)
+                wanting.append(question)
             else:
                 estimator.learn_translation(question, done.usage or {})
         if selected:
             estimator.learn_selection(len(articles) - len(unwritten), len(questions))
-        return Outlook(sorted(unread), awaited, unwritten, untranslated)
+        return Outlook(sorted(unread), awaited, unwritten, wanting), carried
 
     # ---- what is told about it
 
-    def _about(self) -> About:
+    def _about(self, rows: Iterable[Question]) -> About:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for record in self.collect.records():
             if isinstance(record, Event):
@@ -411,13 +514,22 @@ class Run:
                 counts[record.region]["references"] += len(record.references)
         for article in self.retrieve.records():
             counts[article.event.region]["articles"] += 1
+        writers: dict[str, set[str]] = {"generate": set(), "translate": set()}
+        used = set()
+        for row in rows:
+            used.add(row.prompt)
+            if row.writer != MAINTAINER:
+                writers["generate" if row.split == "english" else "translate"].add(row.writer)
+            if row.split == "english" and row.article_id and row.article_id not in self.articles:
+                counts[row.region]["articles"] += 1
         prompts, models = [], []
-        for name in ("generate", "translate"):
+        for name, served in writers.items():
             prompt = self._prompt(name)
             prompts.append(PromptUse(prompt.id, prompt.sha256))
-            outcome = self.outcomes[name]
-            served = sorted({record.writer for record in outcome.records()})
-            models.append(ModelUse(name, self._model_name(name), tuple(served)))
+            models.append(ModelUse(name, self._model_name(name), tuple(sorted(served))))
+        for use in read_about(self.base).prompts if self.base else ():
+            if use not in prompts and use.name in used:
+                prompts.append(use)
         stages = {
             name: {"in": c["in"], "out": c["out"], **c["dropped"]}
             for name, c in self.counts().items()
@@ -448,10 +560,11 @@ class Run:
             "ended": self.ended,
         }
         if "retrieve" in self.outcomes:
-            events = (e for e in self.collect.records() if isinstance(e, Event))
             articles = self.outcomes["retrieve"]
-            rows = retrieve.statistics(events, articles.records(), articles.drops())
+            rows = retrieve.statistics(self.wanted, articles.records(), articles.drops())
             manifest["articles"] = rows
+            if self.base:
+                manifest["base"] = self.carried.counts()
         path = self.folder / "manifest.json"
         part = path.with_suffix(".part")
         part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")

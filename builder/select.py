@@ -14,28 +14,44 @@ __all__ = ["groups", "select", "stage"]
 _TWICE = "duplicate_question"
 
 
-def groups(candidates: Iterable[Candidate]) -> Iterator[Group]:
+def groups(candidates: Iterable[Candidate], stay: Iterable[Question] = ()) -> Iterator[Group]:
     """Yields the candidates of each event, with those of other events that may be in its way.
 
     No question may be asked twice within a region. Events choose in turn, the newest first; what
     an event may choose depends on those before it that have a candidate like one of its own, and
     on those in their way. So a group holds these too, is a whole input by itself, and does not
     change when older events come later.
+
+    Args:
+        candidates: Of all events.
+        stay: Questions of the release before that stay: what they ask is not asked again.
     """
     regions: dict[str, dict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
     for candidate in candidates:
         regions[candidate.event.region][candidate.event.id].append(candidate)
-    for events in regions.values():
-        members = [one for event in events.values() for one in event]
+    known: dict[str, list[Question]] = defaultdict(list)
+    for question in stay:
+        known[question.region].append(question)
+    for region, events in regions.items():
+        members: list[Candidate | Question] = [one for event in events.values() for one in event]
+        members += known[region]
         rivals: dict[str, set[str]] = defaultdict(set)
+        taken: dict[str, dict[str, Question]] = defaultdict(dict)
         for i, j in alike([(one.question, one.answer) for one in members]):
             a, b = members[i], members[j]
-            if a.event.id != b.event.id:
+            if isinstance(a, Question) or isinstance(b, Question):
+                for one, other in ((a, b), (b, a)):
+                    if isinstance(one, Candidate) and isinstance(other, Question):
+                        taken[one.event.id][other.id] = other
+            elif a.event.id != b.event.id:
                 earlier, later = sorted((a, b), key=_turn, reverse=True)
                 rivals[later.event.id].add(earlier.event.id)
         for event in events:
-            together = [one for name in _in_the_way(event, rivals) for one in events[name]]
-            yield Group(event, tuple(sorted(together, key=lambda one: one.id)))
+            names = _in_the_way(event, rivals)
+            together: dict[str, Candidate | Question] = {}
+            for name in names:
+                together |= taken[name] | {one.id: one for one in events[name]}
+            yield Group(event, tuple(together[member] for member in sorted(together)))
 
 
 def _turn(candidate: Candidate) -> tuple[str, str]:
@@ -61,15 +77,17 @@ def select(
     """Returns an event's best questions by `builder.rules`, or why it has none.
 
     Args:
-        group: Named by the event; its candidates, and those of events that choose before it.
+        group: Named by the event; its candidates, those of events that choose before it, and
+            questions that stay and may ask the same.
         articles: By id; the articles that the candidates were written from.
         count: How many questions an event may have.
         version: The release's.
     """
     events: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate in sorted(group.members, key=_turn, reverse=True):
+    members = [one for one in group.members if isinstance(one, Candidate)]
+    for candidate in sorted(members, key=_turn, reverse=True):
         events[candidate.event.id].append(candidate)
-    asked: list[tuple[str, str]] = []
+    asked = [(one.question, one.answer) for one in group.members if isinstance(one, Question)]
     for name, candidates in events.items():
         reasons: Counter[str] = Counter()
         chosen: list[tuple[Candidate, tuple[str, ...]]] = []

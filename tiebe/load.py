@@ -38,7 +38,15 @@ from tiebe.records import COLUMNS, canonical, from_row, to_row
 from tiebe.regions import REGIONS, Region, find_language, find_regions
 from tiebe.upstream import OldRow, parse, questions
 
-__all__ = ["HUB", "MINI", "SCHEMA", "load_tiebe", "stratified", "version_key"]
+__all__ = [
+    "HUB",
+    "MINI",
+    "SCHEMA",
+    "download_release",
+    "load_tiebe",
+    "stratified",
+    "version_key",
+]
 
 log = logging.getLogger(__name__)
 
@@ -158,6 +166,29 @@ def load_tiebe(
     table = table.cast(features.arrow_schema) if len(table) else features.arrow_schema.empty_table()
     key = canonical([versions, text, table["id"].to_pylist(), table["language"].to_pylist()])
     return Dataset(table, fingerprint=hashlib.sha256(key).hexdigest()[:16])
+
+
+def download_release(source: str, version: str) -> Path:
+    """Returns the folder of a release of the Hub in the local cache, with all its files.
+
+    Args:
+        source: The repo id.
+        version: The release, "2025.04" or "v2025.04".
+
+    Raises:
+        SettingsError: There is no such repo, or `version` is no name of a release.
+        VersionError: The release is not there, has the layout of 2025, or cannot be had without
+            network.
+        FetchError: The Hub answers with an error.
+    """
+    version_key(version)
+    release = _find(source, version)
+    tree = get_cached_repo_tree(source, repo_type="dataset", revision=release.commit)
+    release.download(file.path for file in tree)
+    for part in release.files:
+        for _ in _tables(release, part, ["version"]):
+            pass  # reading is what holds the rows against the version
+    return release.folder
 
 
 def version_key(version: str) -> tuple[int, ...]:
