@@ -207,10 +207,11 @@ class Run:
     @cached_property
     def carried(self) -> Carried:
         """What goes on of the base, decided before anything is fetched or paid."""
+        if self.base is None:
+            return self._carry(())
         carried = self._carry(e for e in self.collect.records() if isinstance(e, Event))
-        if self.base:
-            counts = ", ".join(f"{n:,} {name}" for name, n in carried.counts().items())
-            log.info("base %s: %s", self.settings.release.base, counts)
+        counts = ", ".join(f"{n:,} {name}" for name, n in carried.counts().items())
+        log.info("base %s: %s", self.settings.release.base, counts)
         return carried
 
     def _carry(self, events: Iterable[Event]) -> Carried:

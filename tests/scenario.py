@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import writer_server
 RUN_TOML = """
 [release]
 version = "{version}"
+base = "{base}"
 [pages]
 source = "folder:{pages}"
 regions = {regions}
@@ -54,11 +56,20 @@ class Scenario:
     writer_log: Path
     kills: list[float] = field(default_factory=list)
 
-    def new_run(self, name: str) -> Path:
-        """A fresh run folder, with a cache and a home of its own beside it."""
+    def new_run(self, name: str, **settings: str) -> Path:
+        """A fresh run folder, with a cache and a home of its own beside it.
+
+        Args:
+            name: Of the folder.
+            settings: Strings of run.toml, by key, that are to be others.
+        """
         run = self.folder / name
         run.mkdir()
-        (run / "run.toml").write_text(self.toml, "utf-8")
+        toml = self.toml
+        for key, value in settings.items():
+            toml, count = re.subn(rf'^{key} = ".*"$', f'{key} = "{value}"', toml, flags=re.M)
+            assert count == 1, key
+        (run / "run.toml").write_text(toml, "utf-8")
         return run
 
     def start(self, run: Path, verb: str = "run") -> subprocess.Popen[str]:
@@ -157,6 +168,7 @@ def scenario(
     ):
         toml = RUN_TOML.format(
             version=version,
+            base="",
             pages=pages,
             regions=json.dumps(sorted({region for region, _ in region_years})),
             first=min(years),

@@ -230,8 +230,10 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             status = 0  # the client has gone
         if self.server.log:
+            user = next(m["content"] for m in request["messages"] if m["role"] == "user")
+            asked = fenced("event", user), fenced("question", user)
             line = {"url": body, "status": status, "t_in": started, "t_out": time.time()}
-            line |= {"fault": fault, **usage}
+            line |= {"fault": fault, "on": next((m for m in asked if m), ""), **usage}
             with self.server.lock:
                 self.server.log.write(json.dumps(line) + "\n")
 

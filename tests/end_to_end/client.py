@@ -11,7 +11,7 @@ from typing import Any
 from datasets import load_dataset
 
 from builder.publish import publish
-from tiebe.load import load_tiebe
+from tiebe.load import download_release, load_tiebe
 
 
 def call(name: str, arguments: list[Any], options: dict[str, Any]) -> dict[str, Any]:
@@ -19,6 +19,10 @@ def call(name: str, arguments: list[Any], options: dict[str, Any]) -> dict[str, 
         if name == "publish":
             folder, repo = arguments
             return {"lines": list(publish(Path(folder), repo, **options).lines())}
+        if name == "download_release":
+            folder = download_release(*arguments)
+            files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
+            return {"folder": str(folder), "files": files}
         load = load_tiebe if name == "load_tiebe" else load_dataset
         rows = list(load(*arguments, **options))
     except Exception as error:  # what is raised is what the test wants to know

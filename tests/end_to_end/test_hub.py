@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from releases import make
 
-from builder.release import Edition, read_questions, write_release
+from builder.release import Edition, read_articles, read_questions, write_release
 from tiebe.load import load_tiebe
 
 REPO = "lab/TiEBe"
@@ -256,3 +256,26 @@ def test_what_is_cached_is_not_asked_for_again(
         ("GET", f"/api/datasets/{REPO}"),
         ("GET", f"/api/datasets/{REPO}/revision/main"),
     ]
+
+
+def test_a_release_to_build_on_is_downloaded_whole(
+    hub: local_hub.Hub, releases: dict[str, Path], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    for version in ("2025.03", "2025.04"):
+        client(hub.url, home, [("publish", [str(releases[version]), REPO], {})])
+    part = load("Brazil", version="2025.03")
+    calls: list[Call] = [("download_release", [REPO, name], {}) for name in ("v2025.03", "2025.06")]
+    told, missing, unnamed = client(
+        hub.url, home, [part, *calls, ("download_release", [REPO, "march"], {})]
+    )[1:]
+    march = releases["2025.03"]
+    written = {p.relative_to(march).as_posix() for p in march.rglob("*.*")}
+    assert written <= set(told["files"])
+    folder = Path(told["folder"])
+    assert list(read_questions(folder)) == list(read_questions(march))
+    assert list(read_articles(folder)) == list(read_articles(march))
+    assert (missing["error"], unnamed["error"]) == ("VersionError", "SettingsError")
+    hub.stop()
+    (again,) = client(hub.url, home, calls[:1])
+    assert again == told
