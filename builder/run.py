@@ -8,6 +8,7 @@ import fcntl
 import importlib.metadata
 import json
 import logging
+import re
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -185,6 +186,11 @@ class Run:
         folder = Path(name)
         if not folder.is_dir():
             repo, _, tag = name.rpartition("@")
+            if not re.fullmatch(r"v?20\d\d\.\d\d(\.\d+)?", tag):
+                raise SettingsError(
+                    f"{self.folder / 'run.toml'}: release.base {name!r} is neither a folder nor a "
+                    f"tag such as 'v2025.03' (of {HUB}) or 'owner/name@v2025.03'"
+                )
             folder = download_release(repo or HUB, tag)
         versions = sorted({row.version for row in read_questions(folder, splits=["english"])})
         if len(versions) != 1 or version_key(versions[0]) >= version_key(own):
