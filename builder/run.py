@@ -374,7 +374,7 @@ class Run:
         if "select" not in self.outcomes:
             return
         rows = self.carried.with_new(self.outcomes["select"].records())
-        questions = [q for q in untranslated(rows) if q.event_id in events]
+        questions = [q for q in rows if q.split == "english" and q.event_id in events]
         estimator.learn_selection(len(events), len(questions))
         translating = self.outcomes.get("translate")
         for question in questions if translating else ():
