@@ -134,9 +134,9 @@ def _ranked(
             article.text,
         )
         faults = broken(pair)
-        hard = HARD.intersection(faults)
+        hard = [fault for fault in faults if fault in HARD]
         if candidate.supported is False:
-            hard |= {"not_supported"}
+            hard.append("not_supported")
         reasons.update(hard)
         if not hard:
             good.append((rank(pair, faults), candidate.id, candidate, faults))

@@ -48,7 +48,10 @@ def test_texts_are_looked_at() -> None:
     wall = "Please verify you are a human. Checking your browser before you access news.example."
     assert "bot_wall" in flags(ROW, articles={"a1": Stored("", "", wall)})["q1", "en"]
     assert flags(replace(ROW, article_id=None))["q1", "en"] == {"no_text"}
-    assert flags(ROW, articles={})["q1", "en"] == {"no_text"}
+    # Of a release without texts nothing is known but what was found before.
+    assert flags(ROW, articles={})["q1", "en"] == set()
+    known = replace(ROW, flags=("index_page", "yes_no"))
+    assert flags(known, articles={})["q1", "en"] == {"index_page"}
     other = replace(ROW, id="q2", event_id="e2", event_desc="A ferry sinks off Elvas; 30 drown.",
                     question="How many drowned when a ferry sank off Elvas in May 2021?",
                     answer="45")  # fmt: skip

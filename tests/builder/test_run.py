@@ -1,4 +1,4 @@
-"""A run's base: what it may be, and what is known of its articles."""
+"""A run's base, and the decisions that it obeys."""
 
 import dataclasses
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from releases import make
 
-from builder.check import check, groups
 from builder.records import Decision
 from builder.release import Edition, write_release
 from builder.review import write_decisions
@@ -72,13 +71,3 @@ def test_decisions_of_the_base_and_of_the_run_are_read_once_each(
     write_decisions(release / "decisions.jsonl", [placed, two])
     with new_run(tmp_path / "run", str(march)) as run:
         assert run.decisions == [placed, two]
-
-
-def test_without_texts_a_row_keeps_what_is_known_of_its_article() -> None:
-    questions, _ = make(2, ("World",))
-    flagged = dataclasses.replace(questions[0], flags=("index_page", "yes_no"))
-    none = dataclasses.replace(questions[1], article_id=None)
-    (group,) = groups([flagged, none])
-    found = {row.id: row.flags for row in check(group, articles={})}
-    assert "index_page" in found[flagged.id] and "no_text" not in found[flagged.id]
-    assert "yes_no" not in found[flagged.id] and "no_text" in found[none.id]
