@@ -79,6 +79,7 @@ def test_keep_fix_and_withdraw_by_keyboard(page: Any, release: Path) -> None:
         "question": "",
         "answer": "",
         "at": "",
+        "event_id": rows[second].event_id,
     }
 
     third = shown(page)
