@@ -136,3 +136,54 @@ def test_status_tells_how_far_a_run_is(tmp_path: Path) -> None:
     assert "collect" in out and "1 journaled" in out
     manifest = json.loads((run / "manifest.json").read_text("utf-8"))
     assert manifest["stages"]["collect"]["in"] == 1
+
+
+PRICED = '[models."deepseek:deepseek-chat"]\nprice = { input = 0.27, output = 1.10 }\n'
+
+
+def test_a_plan_needs_neither_key_nor_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
+    run = write_run(tmp_path / "run", model="deepseek:deepseek-chat", more=PRICED)
+    early = invoke("plan", run, "--budget", "0.02")
+    assert early.exit_code == 0, early.output
+    assert "questions to come: 73" in early.output
+    assert "a budget of 0.02 dollars buys" in early.output
+    assert "1 pages are not read yet: each is taken to list 89 events" in early.output
+    invoke("collect", run)
+    files = sorted(run.rglob("*"))
+    later = invoke("plan", run)
+    assert "documents to fetch: " in later.output and "jornal-da-mata.example" in later.output
+    for verb in ("generate", "select", "translate", "check", "release", "run"):
+        assert invoke(verb, run, "--dry-run").output == later.output
+    assert sorted(run.rglob("*")) == files
+
+
+def test_a_plan_without_a_price_says_so(tmp_path: Path) -> None:
+    output = invoke("plan", write_run(tmp_path / "run", model="mine:x")).output
+    assert 'mine:x has no price: give it in run.toml, [models."mine:x"] price' in output
+
+
+def test_a_run_that_its_budget_ends_says_how_to_go_on(tmp_path: Path) -> None:
+    with serve() as rewrite:
+        more = "[budget]\nmax_tokens = 8000\n"
+        run = write_run(tmp_path / "run", rewrite=rewrite, more=more)
+        ended = invoke("translate", run)
+        assert ended.exit_code == 0, ended.output
+        assert "the budget of 8,000 tokens has no room for more than" in ended.output
+        assert "raise it under [budget] and run again to go on" in ended.output
+        write_run(run, rewrite=rewrite)
+        assert "has no room" not in invoke("run", run).output
+    english = json.loads((run / "manifest.json").read_text("utf-8"))["stages"]["select"]["out"]
+    assert english > 0
+
+
+def test_check_of_a_run_writes_the_audit_beside_it(tmp_path: Path) -> None:
+    with serve() as rewrite:
+        run = write_run(tmp_path / "run", rewrite=rewrite)
+        result = invoke("check", run)
+    assert result.exit_code == 0 and "Brazil" in result.output
+    lines = (run / "audit.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) > 4 and (run / "audit.html").stat().st_size > 5000
+    assert {json.loads(line)["split"] for line in lines} == {"english", "native"}
