@@ -288,7 +288,9 @@ class Run:
     @cached_property
     def retrieve(self) -> Outcome:
         """Events to articles."""
-        web = self._stack.enter_context(Web(self.settings.web))
+        # Wikimedia and the newspapers are told the same operator, unless run.toml names another.
+        contact = self.settings.web.contact or self.settings.pages.contact
+        web = self._stack.enter_context(Web(replace(self.settings.web, contact=contact)))
         stage = retrieve.stage(web, self._workers, self.settings.release.cutoff)
         outcome = self._run(stage, self.wanted, self.settings.web.workers)
         retrieve.shifts(self.wanted, outcome, web, self._workers)
