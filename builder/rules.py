@@ -264,9 +264,9 @@ def _ungrounded(pair: Pair) -> bool:
 
 
 def _adds_nothing(pair: Pair) -> bool:
-    answer, question = plain(pair.answer), plain(pair.question)
-    new = set(answer.split()) - _FUNCTION_WORDS - set(question.split())
-    return bool(answer) and (not new or (" " in answer and answer in question))
+    said = set(plain(pair.answer).split())
+    new = said - _FUNCTION_WORDS - set(plain(pair.question).split())
+    return bool(said) and (not new or (len(said) > 1 and _within(pair.question, pair.answer)))
 
 
 RULES: Mapping[str, Rule] = {
@@ -564,16 +564,27 @@ def _missing(numbers: Iterable[str], known: Iterable[str]) -> list[str]:
 
 def _answer_in_question(t: Translation) -> bool:
     """Whether the translated answer stands in the question, as the original does not."""
-    answer, question = plain(t.native[1]), plain(t.native[0])
-    return len(answer) > 3 and answer in question and plain(t.english[1]) not in plain(t.english[0])
+    return len(plain(t.native[1])) > 3 and _within(*t.native) and not _within(*t.english)
+
+
+def _within(question: str, answer: str) -> bool:
+    """Whether an answer's words stand in a question; one word alone may be a part of another."""
+    asked, said = plain(question), plain(answer)
+    whole = " " in asked and " " not in said
+    return f" {said} " in f" {asked} " if whole else said in asked
 
 
 def _much_longer(t: Translation) -> bool:
-    ratio = _LENGTH.get(t.language, 1.0)
     return any(
-        len(native) > 3 * ratio * max(20, len(english))
+        _length(native, t.language) > 3 * max(20, len(english))
         for english, native in zip(t.english, t.native, strict=True)
     )
+
+
+def _length(text: str, language: str) -> float:
+    """How long a text would be in English; names that stay as they are count as they are."""
+    own = len(_SCRIPTS[LANGUAGES[language].script].findall(text))
+    return len(text) - own + own / _LENGTH.get(language, 1.0)
 
 
 def _quotation_lost(t: Translation) -> bool:
@@ -585,10 +596,9 @@ def _quotation_lost(t: Translation) -> bool:
 
 def _cut(t: Translation) -> bool:
     """Whether a part breaks off: it is short and lacks the full stop that the original has."""
-    ratio = _LENGTH.get(t.language, 1.0)
     return any(
         len(english.split()) > 4
-        and len(native) < 0.8 * ratio * len(english)
+        and _length(native, t.language) < 0.8 * len(english)
         and _ENDS.search(english.strip())
         and not _ENDS.search(native.strip())
         for english, native in zip(t.english, t.native, strict=True)
