@@ -292,12 +292,9 @@ def main() -> None:
             )
             if name == "raw":
                 allowed[latency] = min(1.0, ratio / FREE[latency])
-            if name == "tiebe" and (
-                ratio < floor * allowed.get(latency, 1.0)
-                or got.cpu > 4
-                or got.megabytes > 120
-                or got.complete < N
-            ):
+            asked = floor * allowed.get(latency, 1.0)
+            heavy = got.cpu > 4 or got.megabytes > 120
+            if name == "tiebe" and (ratio < asked or heavy or got.complete < N):
                 low.append(f"{latency * 1000:.0f} ms{' with faults' if faults else ''}")
     for name in names:
         if name != "raw":
