@@ -398,6 +398,7 @@ def review_(release: Path, port: int) -> None:
     page = review.review(release, list(read_questions(release)), audit.read_sources(release))
     with serving(page, port) as address:
         click.echo(f"{address}\nopen this page; Ctrl-C here ends it")
+        click.launch(address)
         try:
             page.ended.wait()
         except KeyboardInterrupt:

@@ -47,6 +47,7 @@ MONTHS = (
 _MONTH = "|".join(MONTHS)
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _WORD = re.compile(r"[^\W_]+")
+_DIACRITICS = re.compile("[\u0300-\u036f]+")
 _NAME = re.compile(r"(?<![\w'’.-])[^\W\d_a-z][\w-]*")
 # May and March are words besides: they are months after a preposition, a day, or before a number.
 _MONTH_NAMED = re.compile(
@@ -112,7 +113,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.casefold()
     parts = unicodedata.normalize("NFKD", text.casefold().replace("ı", "i"))
-    return "".join(char for char in parts if not unicodedata.combining(char))
+    return _DIACRITICS.sub("", parts)
 
 
 def plain(text: str) -> str:
@@ -400,6 +401,8 @@ class _Asked:
     """A question with its answer, as far as it is compared."""
 
     words: str
+    ordered: str
+    """The words by the alphabet."""
     answer: str
     marks: frozenset[str]
     """The names, numbers and ordinals of the question, but for its first word."""
@@ -408,7 +411,9 @@ class _Asked:
 def _asked(question: str, answer: str) -> _Asked:
     _, *words = _WORD.findall(question) or [""]
     marks = (w for w in words if w[0].isupper() or w[0].isdigit() or w in _ORDINALS)
-    return _Asked(plain(question), plain(answer), frozenset(map(fold, marks)))
+    plainly = plain(question)
+    ordered = " ".join(sorted(plainly.split()))
+    return _Asked(plainly, ordered, plain(answer), frozenset(map(fold, marks)))
 
 
 def same_question(a: tuple[str, str], b: tuple[str, str]) -> bool:
@@ -418,9 +423,7 @@ def same_question(a: tuple[str, str], b: tuple[str, str]) -> bool:
     each has a name or number of its own: the winner of 2018 is not the winner of 2019.
     """
     one, other = _asked(*a), _asked(*b)
-    likeness = max(
-        fuzz.ratio(one.words, other.words), fuzz.token_sort_ratio(one.words, other.words)
-    )
+    likeness = max(fuzz.ratio(one.words, other.words), fuzz.ratio(one.ordered, other.ordered))
     return _same(one, other, likeness)
 
 
@@ -457,18 +460,24 @@ def alike(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
         pairs: Questions with their answers; a few thousand.
     """
     asked = [_asked(question, answer) for question, answer in pairs]
-    words = [one.words for one in asked]
+    forms = [one.words for one in asked], [one.ordered for one in asked]
     least = min(q for q, _ in _ALIKE)
-    for start in range(0, len(words), _BATCH):
-        batch = words[start : start + _BATCH]
+    for start in range(0, len(asked), _BATCH):
         likeness = np.maximum(
-            process.cdist(batch, words, scorer=fuzz.ratio, score_cutoff=least),
-            process.cdist(batch, words, scorer=fuzz.token_sort_ratio, score_cutoff=least),
+            *(
+                process.cdist(
+                    form[start : start + _BATCH],
+                    form[start:],
+                    scorer=fuzz.ratio,
+                    score_cutoff=least,
+                )
+                for form in forms
+            )
         )
-        for row, j in zip(*np.nonzero(likeness), strict=True):
-            i = start + int(row)
-            if i < j and _same(asked[i], asked[int(j)], float(likeness[row, j])):
-                yield i, int(j)
+        for row, column in zip(*np.nonzero(likeness), strict=True):
+            i, j = start + int(row), start + int(column)
+            if i < j and _same(asked[i], asked[j], float(likeness[row, column])):
+                yield i, j
 
 
 # ---- translations
@@ -522,12 +531,13 @@ def _another_language(t: Translation) -> bool:
 
 
 _NUMBER = r"\d+(?:[.,]\d+)?"
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
 
 
 def _ungrouped(text: str) -> str:
     """A text with digits of 0 to 9 and no separators between thousands."""
-    digits = (str(unicodedata.digit(c)) if unicodedata.category(c) == "Nd" else c for c in text)
-    return re.sub(r"(?<=\d)[,.\s'’](?=\d{3}(?!\d))", "", "".join(digits))
+    digits = _OTHER_DIGIT.sub(lambda found: str(unicodedata.digit(found[0])), text)
+    return re.sub(r"(?<=\d)[,.\s'’](?=\d{3}(?!\d))", "", digits)
 
 
 def _significant(number: str) -> str:

@@ -110,15 +110,15 @@ class Run:
         return self._journals[name]
 
     def _run(self, stage: Stage, records: Iterable[Any], workers: int) -> Outcome:
-        """Runs a stage; what is known of it is kept, also when the budget ends it."""
         journal = self._journal(stage.name, fsync=stage.paid)
-        inputs = list(records)
-        try:
-            outcome = run_stage(stage, inputs, journal, workers=workers, progress=self.progress)
-        except BudgetError:
-            keys = {stage.key(record): record.id for record in inputs}
-            self.outcomes[stage.name] = Outcome(stage, journal, keys, {})
-            raise
+        outcome = run_stage(stage, records, journal, workers=workers, progress=self.progress)
+        self.outcomes[stage.name] = outcome
+        return outcome
+
+    def _tell(self, stage: Stage, records: Iterable[Any], workers: int) -> Outcome:
+        """Returns what is known of a stage without running it."""
+        keys = {stage.key(record): record.id for record in records}
+        outcome = Outcome(stage, self._journal(stage.name, fsync=stage.paid), keys, {})
         self.outcomes[stage.name] = outcome
         return outcome
 
@@ -331,9 +331,8 @@ class Run:
                     self._learn(estimator, wave)
         except BudgetError as error:
             self.ended = str(error)
-        for name in PAID[: PAID.index(last) + 1]:
-            if name not in self.outcomes:  # nothing was admitted
-                self._wave(stage, admitted, name)
+        if self.ended or not admitted:
+            self._wave(stage, admitted, last, pay=False)
         missing = {stage.key(a): a.id for a in articles[len(admitted) :]}
         self.outcomes["generate"].inputs.update(missing)
         if missing and not self.ended:
@@ -346,9 +345,15 @@ class Run:
             log.warning("%s", self.ended)
         return self.outcomes[last]
 
-    def _wave(self, stage: Stage, articles: Sequence[Article], last: str) -> None:
-        """Generates, selects and translates as far as `last`; what is done is not done again."""
-        self._run(stage, articles, self.workers)
+    def _wave(
+        self, stage: Stage, articles: Sequence[Article], last: str, *, pay: bool = True
+    ) -> None:
+        """Generates, selects and translates as far as `last`; what is done is not done again.
+
+        Without `pay`, what is not paid for yet stays pending.
+        """
+        run = self._run if pay else self._tell
+        run(stage, articles, self.workers)
         if last == "generate":
             return
         own = self.settings
@@ -362,7 +367,7 @@ class Run:
         rows = self.carried.with_new(self.outcomes["select"].records())
         questions = untranslated(rows)
         translator = self._open(self._model_name("translate"))
-        self._run(translate.stage(translator, self._prompt("translate")), questions, self.workers)
+        run(translate.stage(translator, self._prompt("translate")), questions, self.workers)
 
     def _learn(self, estimator: Estimator, articles: Iterable[Article]) -> None:
         """Corrects the estimate by what a wave has really used."""

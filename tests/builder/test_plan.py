@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builder.generate import Writing
-from builder.plan import Base, Estimator, Outlook, in_turn, make_plan, tier, waves
+from builder.plan import Base, Estimator, Outlook, Usage, in_turn, make_plan, tier, waves
 from builder.release import read_questions
 from tiebe.llm import Budget, Model, Reply
 from tiebe.prompts import load_prompt
@@ -94,6 +94,27 @@ def test_sixty_percent_of_the_plan_buys_sixty_percent_of_each_region(
     assert {(r.id, r.language) for r in questions(folder)} == texts.keys()
     paid = json.loads((whole / "manifest.json").read_text())
     assert json.loads((folder / "manifest.json").read_text())["tokens"] == paid["tokens"]
+
+
+def test_an_estimate_that_was_too_low_does_not_pass_the_budget(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Estimator, "whole", lambda self, article: Usage())
+    folder = new_run(tmp_path / "run", server, "[budget]\nmax_tokens = 60000")
+    with Fetched(folder, progress=False) as run:
+        run.upto("release")
+        assert "is used up: raise it" in run.ended
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert 40_000 < manifest["tokens"] <= 60_000
+    rows = questions(folder)
+    native = {row.id for row in rows if row.split == "native"}
+    assert native and native == {
+        row.id for row in rows if row.split == "english" and REGIONS[row.region].language
+    }
+    stages = manifest["stages"]
+    for counts in stages.values():
+        assert counts["in"] == counts["parents"] + sum(counts["dropped"].values())
+    assert stages["generate"]["dropped"]["pending"] > 300
 
 
 def test_a_budget_for_nothing_writes_an_empty_end(tmp_path: Path, server: str) -> None:
