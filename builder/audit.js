@@ -111,7 +111,7 @@ function row(card) {
   if (decision) header.append(make("span", { class: "decided" }, `${decision.choice}${decision.note ? `: ${decision.note}` : ""}`));
   const list = make("dl", {}, ...card.fields.filter((f) => f.text).flatMap((field) => [make("dt", {}, field.label), make("dd", { lang: field.lang || undefined, dir: "auto", class: field.main ? "main" : undefined }, decision?.fields?.[field.name] ?? field.text)]));
   const link = /^https?:\/\//i.test(card.url ?? "") ? make("a", { href: card.url, rel: "noreferrer noopener", target: "_blank" }, card.title || card.url) : card.title;
-  const text = make("section", { class: "text", "aria-label": "Text" }, make("h3", { dir: "auto" }, link || "Text"), card.text ? marked(card.text, telling(card)) : make("p", {}, "no text"));
+  const text = make("div", { class: "text" }, make("h3", { dir: "auto" }, link || "Text"), card.text ? marked(card.text, telling(card)) : make("p", {}, "no text"));
   const item = make("li", { class: "row", id: `row-${card.id}` }, header, list, text);
   if (page.choices.length) item.append(decide(card));
   return item;

@@ -17,19 +17,21 @@ from markupsafe import Markup
 from builder.check import Source, check, groups
 from builder.release import read_articles, read_questions, reflag
 from builder.rules import TRANSLATION, says, stands_for
+from tiebe.errors import SettingsError
 from tiebe.records import Question
 from tiebe.regions import LANGUAGES, REGIONS
 
 __all__ = [
     "PAGE",
     "ROWS",
+    "Card",
+    "Field",
     "Stored",
     "audit_release",
     "beyond",
-    "Card",
-    "Field",
     "cards",
     "page",
+    "read_rows",
     "read_sources",
     "tally",
     "tally_table",
@@ -83,6 +85,20 @@ class Stored(NamedTuple):
     text: str
 
 
+def read_rows(folder: Path) -> list[Question]:
+    """Returns the rows of a release.
+
+    Raises:
+        SettingsError: The folder holds none.
+    """
+    rows = list(read_questions(folder))
+    if not rows:
+        raise SettingsError(
+            f"{folder} is neither a run, which has a run.toml, nor a release with data/*/*.parquet"
+        )
+    return rows
+
+
 def read_sources(folder: Path) -> dict[str, Stored]:
     """Returns the articles of a release by id; none where it was written without texts."""
     return {
@@ -96,14 +112,14 @@ def audit_release(folder: Path) -> list[Question]:
 
     Args:
         folder: The release; `audit.jsonl` and `audit.html` come to stand in it.
+
+    Raises:
+        SettingsError: It is no release.
     """
-    articles = read_sources(folder)
-    rows = [
-        row for group in groups(read_questions(folder)) for row in check(group, articles=articles)
-    ]
+    before, articles = read_rows(folder), read_sources(folder)
+    rows = [row for group in groups(before) for row in check(group, articles=articles)]
     reflag(folder, {(row.id, row.language): row.flags for row in rows})
-    version = rows[0].version if rows else folder.name
-    write_audit(folder, rows, articles, title=f"Audit of release {version}")
+    write_audit(folder, rows, articles, title=f"Audit of release {rows[0].version}")
     return rows
 
 

@@ -392,10 +392,9 @@ def review_(release: Path, port: int) -> None:
     The most flagged come first. Each decision is a line of RELEASE/decisions.jsonl.
     """
     from builder import audit, review
-    from builder.release import read_questions
     from tiebe.keyboard import serving
 
-    page = review.review(release, list(read_questions(release)), audit.read_sources(release))
+    page = review.review(release, audit.read_rows(release), audit.read_sources(release))
     with serving(page, port) as address:
         click.echo(f"{address}\nopen this page; Ctrl-C here ends it")
         click.launch(address)

@@ -420,8 +420,17 @@ class Run:
 
     @cached_property
     def release(self) -> Path:
-        """Writes the release and returns its folder."""
+        """Writes the release and returns its folder.
+
+        Raises:
+            SettingsError: There is not one question.
+        """
         rows = list(self.check.records())
+        if not rows:
+            raise SettingsError(
+                f"{self.folder}: there is no question to release; `tiebe-build status` tells what "
+                f"was left out, and why{': ' + self.ended if self.ended else ''}"
+            )
         own = self.settings.release
         folder, decided = self.folder / "release", self.folder / DECISIONS
         if self.decisions:

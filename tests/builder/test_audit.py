@@ -105,6 +105,19 @@ def test_hostile_text_is_text(page: Any) -> None:
     assert page.evaluate("document.scripts.length") == 2
 
 
+def test_the_page_is_accessible(browser: Any, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    write_audit(tmp_path, many(), ARTICLES, title="Audit")
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+        opened = context.new_page()
+        opened.goto((tmp_path / "audit.html").as_uri())
+        opened.wait_for_selector("body[data-ready]")
+        found = axe.Axe().run(opened).response["violations"]
+        assert [(fault["id"], fault["nodes"][0]["html"][:80]) for fault in found] == []
+        context.close()
+
+
 def test_a_page_of_nothing(browser: Any, tmp_path: Path) -> None:
     write_audit(tmp_path, [], {}, title="Audit")
     opened = browser.new_page()

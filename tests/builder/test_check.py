@@ -147,6 +147,13 @@ def test_strict_exits_1_when_a_share_is_passed(release: Path) -> None:
     assert run("check", release, "--max-share", "yes_no").exit_code == 1
 
 
+def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
+    for verb, folder in (("check", tmp_path / "no"), ("check", tmp_path), ("review", tmp_path)):
+        result = run(verb, folder)
+        assert result.exit_code == 1 and "is neither a run" in result.stderr
+        assert not list(tmp_path.iterdir())
+
+
 # ---- upstream's data of 2025
 
 

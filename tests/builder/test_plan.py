@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from builder.generate import Writing
 from builder.plan import Base, Estimator, Outlook, Usage, in_turn, make_plan, tier, waves
 from builder.release import read_questions
+from tiebe.errors import SettingsError
 from tiebe.llm import Budget, Model, Reply
 from tiebe.prompts import load_prompt
 from tiebe.records import Question
@@ -123,6 +124,8 @@ def test_a_budget_for_nothing_writes_an_empty_end(tmp_path: Path, server: str) -
         run.upto("translate")
         assert "has no room for more than 0 of" in run.ended
         assert run.counts()["generate"]["dropped"] == {"pending": sum(SIZES.values())}
+        with pytest.raises(SettingsError, match="no question to release.*raise it under .budget"):
+            run.upto("release")
     assert json.loads((folder / "manifest.json").read_text())["tokens"] == 0
 
 
