@@ -37,8 +37,10 @@ their references have been fetched: the paper has 21,087 on 237 pages, and 17,37
 KEPT = 0.82
 ARTICLE = 900
 """Tokens of an article, before any has been fetched."""
-PAIR = 55
+PAIR = 50
 """Tokens of a question with its answer in English, and the JSON around them."""
+FRAME = 10
+"""Those of the JSON alone."""
 VERDICT = 60
 """Tokens of a reply that tells whether an answer is grounded."""
 _GROWTH = {"Latn": 1.3, "Cyrl": 1.7, "Hans": 1.25, "Deva": 3.3, "Ethi": 3.8}
@@ -194,8 +196,8 @@ class Estimator:
             return Usage()
         seen = self._translations[language.code]
         if not seen.count and any(s.count for s in self._translations.values()):
-            seen = _total(self._translations.values(), _GROWTH[language.script])
-        completion = PAIR * _GROWTH[language.script]
+            seen = _total(self._translations.values(), _translated(question, language.script))
+        completion = _translated(question, language.script)
         return self._usage(self.translator, seen, self._asked(question), completion, 1.0)
 
     def whole(self, article: Article) -> Usage:
@@ -257,7 +259,12 @@ def _tokens(messages: Sequence[Mapping[str, str]]) -> int:
     return sum(count_tokens(message["content"]) for message in messages)
 
 
-def _total(parts: Iterable[_Seen], growth: float) -> _Seen:
+def _translated(question: Question, script: str) -> float:
+    """Tokens of a translation, with the JSON around it."""
+    return FRAME + _GROWTH[script] * count_tokens(f"{question.question} {question.answer}")
+
+
+def _total(parts: Iterable[_Seen], completion: float) -> _Seen:
     """What was seen of other languages, with replies as long as this one's."""
     total = _Seen()
     for seen in parts:
@@ -265,7 +272,7 @@ def _total(parts: Iterable[_Seen], growth: float) -> _Seen:
         total.expected += seen.expected
         total.prompt += seen.prompt
         total.calls += seen.calls
-    total.completion = total.count * PAIR * growth
+    total.completion = total.count * completion
     return total
 
 
