@@ -58,9 +58,9 @@ def test_score_reads_the_journal_of_a_run(run, verdicts, tmp_path):
     ("line", "message"),
     [
         ('{"correct": "yes"}', "verdicts.jsonl:2: correct: Expected `bool | null`"),
-        ('{"model": "m"}', "verdicts.jsonl:2: correct: there is no such field"),
+        ('{"model": "m"}', "verdicts.jsonl:2: correct: there is no such field, only model"),
         ("[1]", "verdicts.jsonl:2: Expected `object`"),
-        ("{", "verdicts.jsonl:2: Input data was truncated"),
+        ("{", "verdicts.jsonl:2: Input data was truncated; expected one JSON object a line"),
         ("[" * 100_000, "verdicts.jsonl:2: maximum recursion depth"),
     ],
 )
@@ -197,3 +197,49 @@ def test_a_path_that_cannot_be_written_is_named_in_one_line(run, verdicts, tmp_p
 def test_no_request_in_flight_and_no_token_are_refused(run, verdicts, option):
     result = run("judge", verdicts, "--model", "offline", option, "0")
     assert result.exit_code == 2 and option in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (["--price", "-1", "2"], "-1 is no amount of dollars"),
+        (["--price", "1", "nan"], "nan is no amount of dollars"),
+        (["--max-cost", "nan"], "nan is no amount of dollars: expected more than 0"),
+        (["--max-cost", "inf"], "inf is no amount of dollars"),
+        (["--max-cost", "0"], "0 is no amount of dollars: expected more than 0"),
+        (["--max-total-tokens", "-5"], "-5 is not in the range"),
+    ],
+)
+def test_what_is_no_amount_of_money_is_refused(run, verdicts, option, says):
+    result = run("judge", verdicts, "--model", "gpt-4o", *option)
+    assert result.exit_code == 2 and says in " ".join(result.output.split())
+
+
+def test_options_that_the_offline_judge_cannot_heed_are_refused(run, verdicts):
+    for option in (["--prompt", "1"], ["--extra-body", "{}"], ["--max-tokens", "9"], ["--batch"]):
+        for verb in (["judge", verdicts, "--model", "offline"], ["exam", "offline"]):
+            result = run(*verb, *option)
+            assert result.exit_code == 1 and f"{option[0]} is given" in result.stderr
+    result = run("evaluate", "--model", "gpt-4o", "--judge", "offline", "--judge-prompt", "1")
+    assert result.exit_code == 1 and "--judge-prompt is given" in result.stderr
+
+
+def test_rows_are_read_as_they_come_and_none_are_told(run, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    row = '{"question": "Who?", "answer": "Ana", "model_answer": "Ana"}\n'
+    path.write_bytes(b"\xef\xbb\xbf" + row.encode())
+    assert json.loads(run("judge", path, "--model", "offline").stdout)["correct"] is True
+    for nothing in ("", "\n\n"):
+        path.write_text(nothing)
+        result = run("judge", path, "--model", "offline")
+        assert result.exit_code == 1 and "rows.jsonl: there are no rows in it" in result.stderr
+    path.write_text(row + '{"question": "Who?", "gold": 3, "model_answer": "Ana"}\n')
+    for column, says in (
+        ([], "rows.jsonl:2: answer: there is no such field, only question, gold, model_answer"),
+        (["--column", "model_answer=gold"], "rows.jsonl:1: gold: there is no such field"),
+    ):
+        result = run("judge", path, "--model", "offline", *column)
+        assert result.exit_code == 1 and says in result.stderr
+    path.write_text('{"question": "Who?", "gold": 3, "model_answer": "Ana"}\n')
+    result = run("judge", path, "--model", "offline", "--column", "answer=gold")
+    assert "rows.jsonl: row 1: gold: expected a text, got 3" in result.stderr

@@ -42,7 +42,7 @@ def candidate(prompt: str) -> str:
 
 
 def test_three_lines_without_a_key() -> None:
-    result = evaluate(candidate, questions=QUESTIONS)
+    result = evaluate(candidate, judge="offline", questions=QUESTIONS)
     assert [row["correct"] for row in result.rows[:4]] == [True, True, False, False]
     assert list(result.scores["accuracy"]) == [0.5, 0.5]
     assert "<table" in result._repr_html_() and "50.0%" in str(result)
@@ -79,9 +79,9 @@ def test_several_models_share_a_folder(tmp_path: Path) -> None:
     def other(prompt: str) -> str:
         return "Answer: I do not know."
 
-    evaluate(candidate, run=tmp_path, questions=QUESTIONS)
-    evaluate(other, run=tmp_path, questions=QUESTIONS)
-    evaluate(candidate, run=tmp_path, questions=QUESTIONS[:4])
+    evaluate(candidate, judge="offline", run=tmp_path, questions=QUESTIONS)
+    evaluate(other, judge="offline", run=tmp_path, questions=QUESTIONS)
+    evaluate(candidate, judge="offline", run=tmp_path, questions=QUESTIONS[:4])
     table = score(read_rows(tmp_path, "correct")).set_index("model")
     assert table["n"].to_dict() == {"candidate": 4, "other": 12}
     assert table["refusal"].to_dict() == {"candidate": 0.0, "other": 1.0}
@@ -93,16 +93,25 @@ def test_an_answer_that_could_not_be_had_is_unscored() -> None:
             raise ValueError("boom")
         return candidate(prompt)
 
-    result = evaluate(model, questions=QUESTIONS)
+    result = evaluate(model, judge="offline", questions=QUESTIONS)
     assert list(result.scores["unscored"]) == [1, 1]
     assert {row["finish"] for row in result.rows if row["correct"] is None} == {"failed"}
 
 
+def test_no_judge_is_chosen_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match="no judge is chosen: .*TIEBE_JUDGE to 'offline'"):
+        evaluate(candidate, questions=QUESTIONS)
+    args = ["evaluate", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    assert "no judge is chosen" in CliRunner().invoke(main, args).stderr
+    monkeypatch.setenv("TIEBE_JUDGE", "offline")
+    assert evaluate(candidate, questions=QUESTIONS).rows[0]["decided_by"] == "offline"
+
+
 def test_contradicting_arguments_are_named() -> None:
     with pytest.raises(SettingsError, match="so region cannot select"):
-        evaluate(candidate, questions=QUESTIONS, region="Brazil")
+        evaluate(candidate, judge="offline", questions=QUESTIONS, region="Brazil")
     with pytest.raises(RecordError, match="no questions"):
-        evaluate(candidate, questions=[])
+        evaluate(candidate, judge="offline", questions=[])
 
 
 def test_the_verbs_in_a_row(tmp_path: Path) -> None:
@@ -134,7 +143,10 @@ def test_own_columns_and_errors_of_the_judge_verb(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["correct"] is True
     for args, says in (
         (["judge", str(rows)], "no judge is chosen"),
-        (["judge", str(rows), "--model", "offline"], "row 1: answer: there is no such field"),
+        (
+            ["judge", str(rows), "--model", "offline"],
+            "rows.jsonl:1: answer: there is no such field, only",
+        ),
         (["judge", str(rows), "--model", "offline", "--column", "x"], "--column is written"),
         (["evaluate"], "no model is named"),
         (["answer", str(rows), "--model", "gpt-99"], "unknown model"),
@@ -213,6 +225,22 @@ def test_the_verb_tells_first_and_then_asks_in_files(
     assert len(rows) == 12 and None not in [row["correct"] for row in rows]
 
 
+def test_a_second_call_tells_that_nothing_was_paid_for_again(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    lines = [json.dumps(row | {"model_answer": "Ann"}) + "\n" for row in QUESTIONS]
+    with llm_server.running() as server:
+        args = ["judge", str(rows), "--model", "m", "--base-url", server.base_url]
+        args += ["--price", "1", "2", "--out", str(tmp_path / "out.jsonl")]
+
+        def told(n: int) -> str:
+            rows.write_text("".join(lines[:n]))
+            return CliRunner().invoke(main, args).stderr
+
+        assert "judged by m: 8 calls, 680 tokens, $0.00\n" in told(8)
+        assert "judged by m: nothing paid now; 8 calls, 680 tokens, $0.00 before" in told(8)
+        assert "judged by m: 4 calls, 340 tokens, $0.00 now; 8 calls, 680" in told(12)
+
+
 def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"question": "Who?", "answer": "Ann"}\n')
@@ -227,17 +255,17 @@ def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
 
 
 def test_an_own_cutoff_parts_what_the_model_can_know(tmp_path: Path) -> None:
-    evaluate(candidate, questions=QUESTIONS, run=tmp_path, cutoff="2018-09")
+    evaluate(candidate, judge="offline", questions=QUESTIONS, run=tmp_path, cutoff="2018-09")
     rows = list(read_rows(tmp_path, "correct"))
     assert list(score(rows, ["cutoff"])["cutoff"]) == ["after"]
-    evaluate(candidate, questions=QUESTIONS, run=tmp_path, cutoff="2018")
+    evaluate(candidate, judge="offline", questions=QUESTIONS, run=tmp_path, cutoff="2018")
     about = json.loads((tmp_path / "manifest.json").read_bytes())["evaluations"]["candidate"]
     assert about["model"] == {"name": "candidate", "cutoff": "2018", "cutoff_is_year": True}
     assert about["answers"]["parameters"]["temperature"] == 0.0
     rows = list(read_rows(tmp_path, "correct"))
     assert len(rows) == 12 and list(score(rows, ["cutoff"])["cutoff"]) == ["before"]
     with pytest.raises(SettingsError, match="cutoff is '2018-13'"):
-        evaluate(candidate, questions=QUESTIONS, cutoff="2018-13")
+        evaluate(candidate, judge="offline", questions=QUESTIONS, cutoff="2018-13")
 
 
 def test_nothing_is_asked_when_the_run_cannot_be_kept(tmp_path: Path) -> None:
@@ -249,18 +277,20 @@ def test_nothing_is_asked_when_the_run_cannot_be_kept(tmp_path: Path) -> None:
 
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
-        evaluate(model, questions=QUESTIONS, run=tmp_path / "file" / "run")
+        evaluate(model, judge="offline", questions=QUESTIONS, run=tmp_path / "file" / "run")
     assert not asked
 
 
 def test_a_share_of_nothing_is_a_dash() -> None:
-    result = evaluate(lambda _: "Answer: I do not know.", questions=QUESTIONS[:1])
+    result = evaluate(lambda _: "Answer: I do not know.", judge="offline", questions=QUESTIONS[:1])
     assert "nan" not in str(result) and "–" in str(result)
 
 
 def test_a_function_and_the_fixed_sample(tmp_path: Path) -> None:
     write_release(tmp_path, *make(4), Edition("2025.04"))
-    result = evaluate(lambda prompt: "Answer: I do not know.", sample="mini", source=tmp_path)
+    result = evaluate(
+        lambda _: "Answer: I do not know.", judge="offline", sample="mini", source=tmp_path
+    )
     assert len(result.rows) > 4 and set(result.scores["refusal"]) == {1.0}
 
 

@@ -393,3 +393,13 @@ def test_the_local_model_answers() -> None:
     reply = model.ask([{"role": "user", "content": "What is the capital of France?"}])
     assert reply.text and reply.usage["completion_tokens"] <= 8
     assert os.environ.get("OMP_WAIT_POLICY") is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_cost": float("nan")}, {"max_cost": -1.0}, {"max_tokens": -1}]
+    + [{"prices": {"m": (1.0, price)}} for price in (-1.0, float("nan"), float("inf"))],
+)
+def test_a_budget_of_no_amount_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="expected"):
+        Budget(**wrong)

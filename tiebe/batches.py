@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,7 @@ class _Batches:
     name: str
     server: Server
     budget: Budget
+    pay: Callable[[Mapping[str, int]], None]
     pace: Pace
 
     def __init__(self, folder: Path, replies: Journal | None) -> None:
@@ -121,7 +122,7 @@ class _Batches:
     def serve(self, model: Model, server: Server, pace: Pace) -> None:
         """Works for a model from now on; the same one at each call."""
         self.name, self.server, self.pace = model.name, server, pace
-        self.budget = model.budget or Budget()
+        self.budget, self.pay = model.budget or Budget(), model.pay
         if model.replies is not None:
             self.replies = model.replies
 
@@ -267,6 +268,7 @@ class _Batches:
         row = {"asked": self.name, **to_row(reply)}
         self.replies.append(key, [row], usage=reply.usage)
         self.budget.add(self.name, reply.usage)
+        self.pay(reply.usage)
 
     def _found(self, sha256: str) -> str | None:
         """The id of a batch that was started and not remembered."""

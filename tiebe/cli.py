@@ -2,17 +2,20 @@
 
 import contextlib
 import logging
+import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from tiebe.errors import TiebeError
+from tiebe.errors import RecordError, TiebeError
+
+COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 
 
 class Commands(click.Group):
@@ -314,10 +317,29 @@ def options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
     return add
 
 
+class Dollars(click.ParamType[float]):
+    """An amount of money, 0 or more; `positive`: more than 0."""
+
+    name = "dollars"
+
+    def __init__(self, *, positive: bool = False) -> None:
+        self.positive = positive
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Returns the amount; a usage error where it is none."""
+        amount = float(click.FLOAT.convert(value, param, ctx))
+        if not math.isfinite(amount) or amount < 0 or (self.positive and not amount):
+            least = "more than 0" if self.positive else "0 or more"
+            self.fail(f"{value} is no amount of dollars: expected {least}", param, ctx)
+        return amount
+
+
 def priced(name: str) -> Callable[[Command], Command]:
     """Returns the option that tells a model's price."""
     usage = "Dollars per million tokens."
-    return click.option(name, nargs=2, type=float, metavar="IN OUT", help=usage)
+    return click.option(name, nargs=2, type=Dollars(), metavar="IN OUT", help=usage)
 
 
 server_options = options(
@@ -332,9 +354,17 @@ server_options = options(
     ),
     click.option("--extra-body", metavar="JSON", help="Sent along, as what turns thinking off."),
     priced("--price"),
-    click.option("--max-cost", type=float, metavar="DOLLARS", help="Stop before it is passed."),
     click.option(
-        "--max-total-tokens", type=int, metavar="N", help="Stop before all take more than that."
+        "--max-cost",
+        type=Dollars(positive=True),
+        metavar="DOLLARS",
+        help="Stop before it is passed.",
+    ),
+    click.option(
+        "--max-total-tokens",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Stop before all take more than that.",
     ),
     click.option(
         "--batch", is_flag=True, help="Ask in files: within a day, mostly at half the price."
@@ -433,13 +463,27 @@ def as_object(text: str | None) -> dict[str, Any]:
     return value
 
 
-def spent(budget: Any, model: str | None, usage: Mapping[str, int]) -> str:
-    """Returns what a usage came to, in words."""
-    if not usage:
+def spent(budget: Any, model: Any, usage: Mapping[str, int]) -> str:
+    """Returns what a usage came to, in words: what was paid now, and what before.
+
+    Args:
+        budget: Knows the prices.
+        model: What was asked now; None where no model was.
+        usage: Of all results, those that were known already among them.
+    """
+    if model is None or not usage:
         return "nothing paid"
-    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-    cost = f", ${budget.price(model, usage):.2f}" if model in budget.prices else ""
-    return f"{usage.get('calls', 0):,} calls, {tokens:,} tokens{cost}"
+
+    def words(usage: Mapping[str, int]) -> str:
+        tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+        cost = f", ${budget.price(model.name, usage):.2f}" if model.name in budget.prices else ""
+        return f"{usage.get('calls', 0):,} calls, {tokens:,} tokens{cost}"
+
+    before = Counter(usage) - model.paid
+    if not before:
+        return words(model.paid)
+    now = f"{words(model.paid)} now" if model.paid else "nothing paid now"
+    return f"{now}; {words(before)} before"
 
 
 def selected(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -455,6 +499,17 @@ def selected(given: Mapping[str, Any]) -> dict[str, Any]:
         "version": given["release"],
     }
     return {name: value for name, value in chosen.items() if value is not None}
+
+
+@contextlib.contextmanager
+def of_file(path: Path | None) -> Iterator[None]:
+    """Names the file in an error that names only the row."""
+    try:
+        yield
+    except RecordError as error:
+        if path is None or not str(error).startswith("row "):
+            raise
+        raise RecordError(f"{path}: {error}") from error
 
 
 def write_rows(rows: Any, out: Path | None) -> None:
@@ -505,7 +560,8 @@ def answer_(
         questions: Any = load_tiebe(**selected(given))
     else:
         questions = read_rows(rows, "question", "answer")
-    answers = answer(questions, model, prompt=prompt, concurrency=concurrency)
+    with of_file(rows):
+        answers = answer(questions, model, prompt=prompt, concurrency=concurrency)
     write_rows(map(flat, answers), out)
 
 
@@ -523,12 +579,28 @@ judge_options = options(
 )
 
 
+def refuse(*names: str) -> None:
+    """Refuses options that were given and that the offline judge cannot heed."""
+    from tiebe.errors import SettingsError
+
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is COMMANDLINE:
+            raise SettingsError(
+                f"{option.opts[0]} is given, and the judge 'offline' asks no model: leave it out, "
+                "or name a language model as the judge"
+            )
+
+
 def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     """Takes the `judge_options` and returns the judge."""
     from tiebe.judges import OFFLINE, Judge
 
     given["model"] = given["model"] or os.environ.get("TIEBE_JUDGE") or None
     chosen = given["model"] not in (None, OFFLINE)
+    if given["model"] == OFFLINE:
+        refuse(*("base_url", "key", "max_tokens", "extra_body", "price", "max_cost"))
+        refuse(*("max_total_tokens", "batch", "prompt", "prompt_language"))
     names = ("prompt", "prompt_language", "concurrency")
     options |= {name: given.pop(name) for name in names}
     return Judge(opened(given, budget, "judge") if chosen else given["model"], **options)
@@ -577,13 +649,15 @@ def judge_(
     columns = dict(pair.split("=", 1) for pair in column)
     budget = budget_of(given)
     judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable)
-    given_rows = list(read_answers(rows))
-    verdicts = judge(given_rows)
+    needed = [columns.get(name, name) for name in ("question", "answer", "model_answer")]
+    given_rows = list(read_answers(rows, *needed))
+    with of_file(rows):
+        verdicts = judge(given_rows)
     unscored = sum(verdict.correct is None for verdict in verdicts)
     if unscored:
         click.echo(f"{unscored} of {len(verdicts)} are unscored: see their reasoning", err=True)
     usage = sum((Counter(verdict.usage) for verdict in verdicts), Counter[str]())
-    click.echo(f"judged by {judge.name}: {spent(budget, judge.name, usage)}", err=True)
+    click.echo(f"judged by {judge.name}: {spent(budget, judge.asked, usage)}", err=True)
     write_rows(
         ({**row, **verdict_fields(v)} for row, v in zip(given_rows, verdicts, strict=True)), out
     )
@@ -645,7 +719,7 @@ def exam_(as_json: bool, **given: Any) -> None:
     speed = f"{result.fresh} judged in {result.seconds:.0f} s"
     if result.fresh:
         speed += f" ({result.fresh / max(result.seconds, 1e-9):.1f} per second)"
-    click.echo(f"{speed}; {spent(budget, judge.name, result.usage)}", err=True)
+    click.echo(f"{speed}; {spent(budget, judge.asked, result.usage)}", err=True)
 
 
 @main.command("evaluate")
@@ -657,7 +731,13 @@ def exam_(as_json: bool, **given: Any) -> None:
 @click.option("--judge", "judge_model", metavar="NAME", help="offline (no key), or as --model.")
 @click.option("--judge-base-url", metavar="URL", help="The judge's server.")
 @click.option("--judge-key", metavar="VARIABLE", help="Environment variable with its key.")
-@click.option("--judge-max-tokens", default=1024, show_default=True, help="Limit of its replies.")
+@click.option(
+    "--judge-max-tokens",
+    default=1024,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Limit of its replies.",
+)
 @click.option("--judge-extra-body", metavar="JSON", help="Sent along to it.")
 @priced("--judge-price")
 @click.option("--judge-prompt", metavar="VERSION|FILE", help="event-1 by default.")
@@ -680,23 +760,26 @@ def evaluate_(
 
     RUN may hold several models; its report shows them all.
     """
-    from tiebe.evaluation import PROMPT, evaluate, plan
-    from tiebe.judges import OFFLINE, Judge
+    from tiebe.evaluation import evaluate, event_judge, plan
+    from tiebe.judges import OFFLINE
 
     budget = budget_of(given)
-    model = opened(given, budget, "answer", run=run)
     by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or None
+    if by == OFFLINE:
+        names = ("base_url", "key", "max_tokens", "extra_body", "price", "prompt")
+        refuse(*(f"judge_{name}" for name in names))
+    model = opened(given, budget, "answer", run=run)
     if by not in (None, OFFLINE):
         by = opened({**given, "judge_model": by}, budget, "judge", prefix="judge_", run=run)
-    judge = Judge(by, judge_prompt or PROMPT, concurrency=concurrency)
+    judge = event_judge(by, judge_prompt, concurrency=concurrency)
     setting: dict[str, Any] = {"judge": judge, "prompt": prompt, "run": run, **selected(given)}
     if dry_run:
         click.echo(plan(model, budget=budget, **setting))
         return
     result = evaluate(model, cutoff=cutoff, **setting)
     click.echo(str(result))
-    for part, name in (("answers", model.name), ("verdicts", judge.name)):
-        click.echo(f"{part}: {spent(budget, name, result.manifest[part]['usage'])}", err=True)
+    for part, asked in (("answers", model), ("verdicts", judge.asked)):
+        click.echo(f"{part}: {spent(budget, asked, result.manifest[part]['usage'])}", err=True)
     if run is not None:
         click.echo(f"answers, verdicts and manifest: {run}", err=True)
         if report and find_spec("vl_convert") is None:

@@ -224,7 +224,7 @@ def run_stage(
         records: The inputs; of two with the same key one is worked on. Results come in this order.
         journal: The stage's own.
         workers: The number of threads.
-        progress: Whether a progress bar goes to stderr.
+        progress: Whether a progress bar goes to stderr, where that is a terminal.
 
     Returns:
         The outcome. One line of counts is logged at INFO.
@@ -428,7 +428,8 @@ def _work(
         for _ in range(max(1, workers))
     ]
     already = total - queue.size
-    bar = tqdm(total=total, initial=already, desc=stage.name, disable=not progress, mininterval=0.5)
+    shown = None if progress else True  # None: only on a terminal
+    bar = tqdm(total=total, initial=already, desc=stage.name, disable=shown, mininterval=0.5)
     with bar:
         for thread in threads:
             thread.start()

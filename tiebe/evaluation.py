@@ -25,7 +25,7 @@ from tiebe.answers import (
 from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
-from tiebe.judges import Case, Judge
+from tiebe.judges import OFFLINE, Case, Judge, chosen
 from tiebe.llm import Ask, Budget, Messages, Model, count_tokens, open_model
 from tiebe.models import find_model
 from tiebe.records import (
@@ -43,7 +43,7 @@ from tiebe.records import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Judged", "Plan", "Result", "Selection", "evaluate", "plan"]
+__all__ = ["Judged", "Plan", "Result", "Selection", "evaluate", "event_judge", "plan"]
 
 PROMPT = "event-1"
 """The judge's prompt for questions of this benchmark: their events did happen."""
@@ -135,7 +135,7 @@ class Result:
 def evaluate(
     model: Ask | Model,
     *,
-    judge: Ask | Judge = "offline",
+    judge: Ask | Judge | None = None,
     prompt: str | Path | None = None,
     run: str | Path | None = None,
     cutoff: str | None = None,
@@ -146,8 +146,8 @@ def evaluate(
 
     Args:
         model: A name, a function from prompt to reply, or what `tiebe.llm.open_model` gave.
-        judge: A judge's model, or a `Judge` with its own settings. A model judges by TiEBe's own
-            prompt, `event-1`.
+        judge: A judge's model, `offline` or another, or a `Judge` with its own settings; None: what
+            the variable TIEBE_JUDGE names. A model judges by TiEBe's own prompt, `event-1`.
         prompt: A version of the prompt `answer`; `paper` by default.
         run: A folder where all is kept: called again, only what is missing is done, and what a
             changed judge must judge anew. It may hold several models. None: what is paid for is
@@ -158,7 +158,7 @@ def evaluate(
         **selection: What `tiebe.load_tiebe` takes: region, language, sample, source …
 
     Raises:
-        SettingsError: An unknown model, region …
+        SettingsError: An unknown model, region …; no judge is chosen.
         ModelError: A model can no longer be asked at all; what was done is kept.
     """
     if cutoff is not None and not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2]))?", cutoff):
@@ -240,7 +240,7 @@ class Plan:
 def plan(
     model: Ask | Model,
     *,
-    judge: Ask | Judge = "offline",
+    judge: Ask | Judge | None = None,
     prompt: str | Path | None = None,
     run: str | Path | None = None,
     questions: Iterable[Any] | None = None,
@@ -306,9 +306,15 @@ def _count(usage: dict[str, Counter[str]], name: str, messages: Messages, comple
     )
 
 
-def _opened(model: Ask | Model, judge: Ask | Judge) -> tuple[Model, Judge]:
-    opened = model if isinstance(model, Model) else open_model(model)
-    return opened, judge if isinstance(judge, Judge) else Judge(judge, PROMPT)
+def event_judge(model: Ask | Model | None, prompt: str | Path | None = None, **more: Any) -> Judge:
+    """Returns a judge of this benchmark's questions: by `PROMPT`, where it reads one at all."""
+    by = chosen(model)
+    return Judge(by, prompt or (None if by == OFFLINE else PROMPT), **more)
+
+
+def _opened(model: Ask | Model, judge: Ask | Judge | None) -> tuple[Model, Judge]:
+    by = judge if isinstance(judge, Judge) else event_judge(judge)
+    return model if isinstance(model, Model) else open_model(model), by
 
 
 def _questions(questions: Iterable[Any] | None, selection: Selection) -> list[dict[str, Any]]:

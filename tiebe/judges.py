@@ -26,7 +26,7 @@ from tiebe.records import Drop, Verdict, dicts, record_id, to_row
 from tiebe.regions import LANGUAGES, row_language
 from tiebe.resources import home
 
-__all__ = ["OFFLINE", "Case", "Judge", "judge", "read_verdict", "verdict_fields"]
+__all__ = ["OFFLINE", "Case", "Judge", "chosen", "judge", "read_verdict", "verdict_fields"]
 
 OFFLINE = "offline"
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
@@ -96,8 +96,14 @@ class Judge:
             raise SettingsError(
                 f"columns names {unknown[0]!r}; what a judge reads is {', '.join(_FIELDS)}"
             )
-        model = _chosen(self.model)
+        model = chosen(self.model)
         if model == OFFLINE:
+            for name, default in (("prompt", None), ("prompt_language", "english")):
+                if (given := getattr(self, name)) != default:
+                    raise SettingsError(
+                        f"{name} is {str(given)!r}, and the judge 'offline' reads no prompt: leave "
+                        "it out, or name a language model"
+                    )
             self._decide = _Offline()
         else:
             opened = model if isinstance(model, Model) else open_model(model)
@@ -256,14 +262,20 @@ def verdict_fields(verdict: Verdict) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
-def _chosen(model: Ask | Model | None) -> Ask | Model:
+def chosen(model: Ask | Model | None) -> Ask | Model:
+    """Returns the judge's model, given or named by TIEBE_JUDGE.
+
+    Raises:
+        SettingsError: There is none.
+    """
     if model is None:
         model = os.environ.get("TIEBE_JUDGE", "").strip() or None
     if model is None:
         names = ", ".join(f"'{provider}:NAME'" for provider in PROVIDERS)
         raise SettingsError(
-            "no judge is chosen: give model= (--model) or set TIEBE_JUDGE to 'offline' (rules, no "
-            f"key needed), a model of the paper such as 'gpt-4o', {names}, or a function"
+            "no judge is chosen: give model= (--model; judge=, --judge to evaluate) or set "
+            "TIEBE_JUDGE to 'offline' (no key needed), a model of the paper such as 'gpt-4o', "
+            f"{names}, or a function"
         )
     return model
 
@@ -278,7 +290,10 @@ def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case
     """The case of a row; None where a model gave no answer at all."""
     for name in ("question", "answer", "model_answer"):
         if names[name] not in row:
-            raise RecordError(f"row {number}: {names[name]}: there is no such field")
+            raise RecordError(
+                f"row {number}: {names[name]}: there is no such field; columns= "
+                f"(--column {name}=…) names another"
+            )
     if row.get("finish") == "failed" or row[names["model_answer"]] is None:
         return None
 

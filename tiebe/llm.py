@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import socket
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -98,6 +99,16 @@ class Budget:
     _held_cost: float = field(default=0.0, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
+    def __post_init__(self) -> None:
+        for what, limit in (("max_tokens", self.max_tokens), ("max_cost", self.max_cost)):
+            if not 0 <= limit < math.inf:
+                raise SettingsError(f"{what} is {limit}, expected 0 (no limit) or more")
+        for name, price in self.prices.items():
+            if not all(0 <= part < math.inf for part in price):
+                raise SettingsError(
+                    f"the price of {name} is {price}, expected dollars per million tokens"
+                )
+
     def price(self, model: str, usage: Mapping[str, int]) -> float:
         """Returns what a usage costs, in dollars."""
         per_input, per_output = self.prices.get(model, (0.0, 0.0))
@@ -176,6 +187,7 @@ class Model:
         replies: Every reply is kept here and never paid for twice; None keeps nothing.
         budget: What may be spent.
         completion: Whether it is a base model, which goes on with a text and knows no chat.
+        paid: Usage of the calls that were made now; of what was known, nothing.
     """
 
     name: str
@@ -186,7 +198,9 @@ class Model:
     replies: Journal | None = None
     budget: Budget | None = None
     completion: bool = False
+    paid: Counter[str] = field(default_factory=Counter, repr=False)
     _recent: OrderedDict[str, Reply] = field(default_factory=OrderedDict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -252,9 +266,15 @@ class Model:
         with budget.reserved(self.name, expected):
             reply = self.send(body)
             budget.add(self.name, reply.usage)
+        self.pay(reply.usage)
         meter(reply.usage)
         self._keep(key, reply)
         return reply
+
+    def pay(self, usage: Mapping[str, int]) -> None:
+        """Adds to what was paid now."""
+        with self._lock:
+            self.paid.update(usage)
 
     def _known(self, key: str) -> Reply | None:
         """The reply to a request that was made before.

@@ -4,6 +4,7 @@ Every record is frozen and has an `id`, the first 16 hex digits of the sha256 of
 and the ids of its parents, so that a verdict leads back to the question, the article and the page.
 """
 
+import codecs
 import hashlib
 import json
 import re
@@ -267,12 +268,17 @@ def read_rows(
         files = [path]
     else:
         raise RecordError(f"{path}: no such file or run folder")
+    empty = True
     for file in files:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 torn = journal and not line.endswith(b"\n")  # its run is at work, or was killed
-                if line.strip() and not torn:
-                    yield from _rows_of(line, f"{file}:{number}", required, journal=journal)
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if text.strip() and not torn:
+                    yield from _rows_of(text, f"{file}:{number}", required, journal=journal)
+                    empty = False
+    if empty and not journal:
+        raise RecordError(f"{path}: there are no rows in it; expected one JSON object a line")
 
 
 def _rows_of(
@@ -287,9 +293,11 @@ def _rows_of(
     except (msgspec.MsgspecError, RecursionError) as error:
         message, _, place = str(error).partition(" - at `$.")
         name = place.rstrip("`") + ": " if place else ""
-        raise RecordError(f"{where}: {name}{message}") from error
+        remedy = "" if place else "; expected one JSON object a line"
+        raise RecordError(f"{where}: {name}{message}{remedy}") from error
     for row in rows:
         for name in required:
             if name not in row:
-                raise RecordError(f"{where}: {name}: there is no such field")
+                known = ", ".join(row)[:200] or "none"
+                raise RecordError(f"{where}: {name}: there is no such field, only {known}")
     return list(rows)
