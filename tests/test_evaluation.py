@@ -98,13 +98,15 @@ def test_an_answer_that_could_not_be_had_is_unscored() -> None:
     assert {row["finish"] for row in result.rows if row["correct"] is None} == {"failed"}
 
 
-def test_no_judge_is_chosen_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match="no judge is chosen: .*TIEBE_JUDGE to 'offline'"):
+def test_without_a_judge_the_offline_one_judges_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    result = evaluate(candidate, questions=QUESTIONS)
+    assert {row["decided_by"] for row in result.rows} == {"offline"}
+    assert "100% of the verdicts are of the offline judge" in str(result)
+    monkeypatch.setenv("TIEBE_JUDGE", "nobody")
+    with pytest.raises(SettingsError, match="nobody"):
         evaluate(candidate, questions=QUESTIONS)
-    args = ["evaluate", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
-    assert "no judge is chosen" in CliRunner().invoke(main, args).stderr
-    monkeypatch.setenv("TIEBE_JUDGE", "offline")
-    assert evaluate(candidate, questions=QUESTIONS).rows[0]["decided_by"] == "offline"
 
 
 def test_contradicting_arguments_are_named() -> None:

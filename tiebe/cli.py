@@ -728,7 +728,7 @@ def exam_(as_json: bool, **given: Any) -> None:
 @server_options
 @completion
 @click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
-@click.option("--judge", "judge_model", metavar="NAME", help="offline (no key), or as --model.")
+@click.option("--judge", "judge_model", metavar="NAME", help="As --model; offline by default.")
 @click.option("--judge-base-url", metavar="URL", help="The judge's server.")
 @click.option("--judge-key", metavar="VARIABLE", help="Environment variable with its key.")
 @click.option(
@@ -764,12 +764,12 @@ def evaluate_(
     from tiebe.judges import OFFLINE
 
     budget = budget_of(given)
-    by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or None
+    by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or OFFLINE
     if by == OFFLINE:
         names = ("base_url", "key", "max_tokens", "extra_body", "price", "prompt")
         refuse(*(f"judge_{name}" for name in names))
     model = opened(given, budget, "answer", run=run)
-    if by not in (None, OFFLINE):
+    if by != OFFLINE:
         by = opened({**given, "judge_model": by}, budget, "judge", prefix="judge_", run=run)
     judge = event_judge(by, judge_prompt, concurrency=concurrency)
     setting: dict[str, Any] = {"judge": judge, "prompt": prompt, "run": run, **selected(given)}

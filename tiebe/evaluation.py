@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import html
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +148,8 @@ def evaluate(
     Args:
         model: A name, a function from prompt to reply, or what `tiebe.llm.open_model` gave.
         judge: A judge's model, `offline` or another, or a `Judge` with its own settings; None: what
-            the variable TIEBE_JUDGE names. A model judges by TiEBe's own prompt, `event-1`.
+            the variable TIEBE_JUDGE names, else `offline`, as the result then says. A model judges
+            by TiEBe's own prompt, `event-1`.
         prompt: A version of the prompt `answer`; `paper` by default.
         run: A folder where all is kept: called again, only what is missing is done, and what a
             changed judge must judge anew. It may hold several models. None: what is paid for is
@@ -158,7 +160,7 @@ def evaluate(
         **selection: What `tiebe.load_tiebe` takes: region, language, sample, source …
 
     Raises:
-        SettingsError: An unknown model, region …; no judge is chosen.
+        SettingsError: An unknown model, region …
         ModelError: A model can no longer be asked at all; what was done is kept.
     """
     if cutoff is not None and not re.fullmatch(r"\d{4}(-(0[1-9]|1[0-2]))?", cutoff):
@@ -307,8 +309,12 @@ def _count(usage: dict[str, Counter[str]], name: str, messages: Messages, comple
 
 
 def event_judge(model: Ask | Model | None, prompt: str | Path | None = None, **more: Any) -> Judge:
-    """Returns a judge of this benchmark's questions: by `PROMPT`, where it reads one at all."""
-    by = chosen(model)
+    """Returns a judge of this benchmark's questions: by `PROMPT`, where it reads one at all.
+
+    Without a model it is what the variable TIEBE_JUDGE names, else `offline`: an evaluation must
+    work without a key, and each of its verdicts tells who decided it.
+    """
+    by = chosen(model or os.environ.get("TIEBE_JUDGE") or OFFLINE)
     return Judge(by, prompt or (None if by == OFFLINE else PROMPT), **more)
 
 
