@@ -23,7 +23,8 @@ LAYERS: dict[str, set[str]] = {
     "tiebe.journal": {"tiebe.errors"},
     "tiebe.engine": {"tiebe.errors", "tiebe.journal", "tiebe.records"},
     "tiebe.llm": {"tiebe.engine", "tiebe.errors", "tiebe.journal", "tiebe.models", "tiebe.records"},
-    "tiebe.lexical": {"tiebe.errors", "tiebe.regions"},
+    "tiebe.lexical": set(),
+    "tiebe.offline": {"tiebe.errors", "tiebe.lexical"},
     "tiebe.scores": {"tiebe.errors", "tiebe.models", "tiebe.records", "tiebe.regions"},
 }
 

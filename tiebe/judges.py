@@ -1,9 +1,9 @@
 """Judges short answers of fact: correct, incorrect, a refusal, or unscored; never guessed.
 
 `judge` takes one answer, `Judge` many. A judge is a language model under one of the prompts
-`judge`, or `offline`: rules of words, numbers and names, which need no key and no network. What a
-language model's reply does not say is asked for once more and is then unscored (`correct` is
-None): neither right nor wrong, and always counted.
+`judge`, or `offline`, which learned from a language model's verdicts and needs no key and no
+network. What a language model's reply does not say is asked for once more and is then unscored
+(`correct` is None): neither right nor wrong, and always counted.
 """
 
 import os
@@ -18,9 +18,10 @@ from typing import Any, Literal
 from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
-from tiebe.lexical import fold, hand_rule, is_refusal
+from tiebe.lexical import fold
 from tiebe.llm import Ask, Model, Reply, json_objects, open_model
 from tiebe.models import PROVIDERS
+from tiebe.offline import IMITATES, NAME, is_refusal, judge_offline
 from tiebe.prompts import Prompt, load_prompt
 from tiebe.records import Drop, Verdict, dicts, record_id, to_row
 from tiebe.regions import LANGUAGES, row_language
@@ -316,16 +317,22 @@ def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case
 class _Offline:
     """The judge without a model."""
 
-    name = "offline-0, a plain rule"
+    name = f"{NAME}, imitates {IMITATES}"
     decided_by = OFFLINE
     params: Mapping[str, Any] = {"model": name}
 
     def __call__(self, case: Case) -> Verdict:
-        if is_refusal(case.candidate):
-            return self.verdict(False, refusal=True, reasoning="it declines to answer")
-        correct = any(hand_rule(case.question, e, case.candidate)[0] for e in case.expected)
-        reasoning = "the expected words and numbers are " + ("there" if correct else "missing")
-        return self.verdict(correct, refusal=False, reasoning=reasoning)
+        (said,) = judge_offline([case.question], [case.expected], [case.candidate], [case.language])
+        if said.refusal:
+            reasoning = "it declines to answer"
+        elif said.correct:
+            reasoning = "it says what is expected"
+        else:
+            reasoning = "what is expected is missing or contradicted"
+        if said.doubt:
+            reasoning += f"; in doubt: {said.doubt}"
+        verdict = self.verdict(said.correct, refusal=said.refusal, reasoning=reasoning)
+        return replace(verdict, confidence=said.confidence)
 
     def verdict(self, correct: bool | None, *, refusal: bool, reasoning: str) -> Verdict:
         return Verdict(
@@ -373,7 +380,7 @@ class _LanguageModel:
         elif read.refusal is not None:
             verdict = self.verdict(read.correct, refusal=read.refusal, reasoning=read.reasoning)
         else:  # the paper's prompt does not ask for it
-            refusal = not read.correct and is_refusal(case.candidate)
+            refusal = not read.correct and is_refusal(case.candidate, case.language)
             verdict = self.verdict(read.correct, refusal=refusal, reasoning=read.reasoning)
             verdict = replace(verdict, judge=f"{self.name}, refusal by the offline rule")
         return replace(

@@ -1,0 +1,362 @@
+"""The offline judge `offline-1`: trained trees over lexical features; no key, no network.
+
+It imitates one language model as a judge, DeepSeek-V3 in TiEBe's published verdicts, and learned
+from English and nine other languages. `training/train_offline.py` writes its data file, which
+numpy reads; the same inputs give the same verdicts on every machine, since leaves are whole
+numbers and their sum does not depend on any order.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tiebe.lexical import (
+    features,
+    guess_language,
+    manner,
+    read,
+    spoken,
+    word_sequences,
+)
+
+__all__ = [
+    "IMITATES",
+    "NAME",
+    "Forest",
+    "Judgement",
+    "OfflineModel",
+    "is_refusal",
+    "judge_offline",
+    "load",
+    "settles",
+]
+
+NAME = "offline-1"
+IMITATES = "DeepSeek-V3"
+_FILE = "offline-1.npz"
+_ROWS = 256  # scored at a time: bounds the memory of the trees' walk
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Decision trees as arrays over all their nodes, each tree's in depth-first order."""
+
+    names: npt.NDArray[np.str_]
+    """(features,) what columns hold."""
+    roots: npt.NDArray[np.int32]
+    """(trees,) first node of each tree."""
+    feature: npt.NDArray[np.uint8]
+    """(nodes,) column asked."""
+    number: Floats
+    """(nodes,) up to and with which the left child, the node after, comes next; of a leaf: its log
+    odds in units of 1 / `UNIT`."""
+    skip: npt.NDArray[np.uint8]
+    """(nodes,) how far off the right child is; 0 of a leaf."""
+    depth: int
+
+    UNIT = 1 << 16
+
+    def score(self, table: Floats) -> npt.NDArray[np.float64]:
+        """Returns the log odds of each row of `table` (rows, features)."""
+        out = np.empty(len(table))
+        for start in range(0, len(table), _ROWS):
+            part = table[start : start + _ROWS]
+            rows = np.arange(len(part))[:, None]
+            node = np.tile(self.roots, (len(part), 1))
+            for _ in range(self.depth):
+                goes_left = part[rows, self.feature[node]] <= self.number[node]
+                skip = self.skip[node]
+                node += np.where(goes_left, skip > 0, skip)
+            out[start : start + _ROWS] = self.number[node].astype(np.int64).sum(axis=1)
+        return out / self.UNIT
+
+    def arrays(self, prefix: str) -> dict[str, Any]:
+        """Returns what `load` reads."""
+        return {f"{prefix}_{name}": getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any], prefix: str) -> "Forest":
+        """Returns the forest among the arrays of a data file."""
+        held = {name: data[f"{prefix}_{name}"] for name in cls.__slots__}
+        return cls(**held | {"depth": int(held["depth"])})
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineModel:
+    """All that was learned; see the attributes of the data file in `training/train_offline.py`."""
+
+    correct: Forest
+    refusal: Forest
+    rarities: Mapping[int, float]
+    """By checksum of the term."""
+    phrases: Mapping[int, int]
+    """By checksum of the word sequence: weight in units of 1 / 1024."""
+    phrase_bias: int
+    languages: tuple[str, ...]
+    """That had labels; then `other`."""
+    slopes: Floats
+    """(languages, 2) slope and offset of the log odds that the imitated judge says correct."""
+    refusal_slope: Floats
+    """(3,) of the log odds that it says incorrect where the answer is taken for a refusal: of those
+    of a refusal, of those of correct, and offset."""
+    targets: Floats
+    """(targets,) agreements that were promised."""
+    thresholds: Floats
+    """(languages, targets) least confidence that settles; above 1 where none does."""
+
+    def rarity(self, term: str) -> float:
+        """Returns how rare a term is, 1 to 8; 8 for one that was never seen."""
+        return self.rarities.get(checksum(term), 8.0)
+
+    def phrasing(self, flat: str) -> float:
+        """Returns how much a folded text sounds like declining."""
+        known = (self.phrases.get(checksum(s), 0) for s in word_sequences(flat))
+        return (sum(known) + self.phrase_bias) / 1024
+
+
+@lru_cache(1 << 16)
+def checksum(text: str) -> int:
+    """Returns the CRC-32 under which a term or phrase is kept: the file holds no words."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+@cache
+def load() -> OfflineModel:
+    """Returns the trained judge that comes with the library."""
+    with (files("tiebe") / _FILE).open("rb") as file:
+        return read_model(cast(BinaryIO, file))
+
+
+def read_model(file: BinaryIO) -> OfflineModel:
+    """Returns the trained judge that a data file holds."""
+    with np.load(file, allow_pickle=False) as data:
+        rarities = zip(data["rarity_keys"].tolist(), data["rarity_quarters"].tolist(), strict=True)
+        return OfflineModel(
+            correct=Forest.load(data, "correct"),
+            refusal=Forest.load(data, "refusal"),
+            rarities={key: quarters / 4 for key, quarters in rarities},
+            phrases=dict(
+                zip(data["phrase_keys"].tolist(), data["phrase_weights"].tolist(), strict=True)
+            ),
+            phrase_bias=int(data["phrase_bias"]),
+            languages=tuple(str(code) for code in data["languages"]),
+            slopes=data["slopes"],
+            refusal_slope=data["refusal_slope"],
+            targets=data["targets"],
+            thresholds=data["thresholds"],
+        )
+
+
+def write_model(model: OfflineModel, file: BinaryIO) -> None:
+    """Writes the data file; the same model gives the same bytes."""
+    np.savez(
+        file,
+        rarity_keys=np.array(list(model.rarities), np.uint32),
+        rarity_quarters=np.array([4 * v for v in model.rarities.values()], np.uint8),
+        phrase_keys=np.array(list(model.phrases), np.uint32),
+        phrase_weights=np.array(list(model.phrases.values()), np.int16),
+        phrase_bias=np.int32(model.phrase_bias),
+        languages=np.array(model.languages),
+        slopes=model.slopes,
+        refusal_slope=model.refusal_slope,
+        targets=model.targets,
+        thresholds=model.thresholds,
+        **model.correct.arrays("correct"),
+        **model.refusal.arrays("refusal"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the offline judge says of one answer."""
+
+    correct: bool
+    refusal: bool
+    """Never together with `correct`."""
+    confidence: float
+    """Calibrated probability that the imitated judge says the same of `correct`, 0.5 to 1."""
+    margin: float
+    """The same as log odds."""
+    language: str
+    """Whose calibration was used: one of the languages that had labels, or `other`."""
+    doubt: str = ""
+    """Why it must not be settled as correct, though it looks so; empty where nothing speaks against
+    it."""
+
+
+def judge_offline(
+    questions: Sequence[str],
+    expected: Sequence[Sequence[str]],
+    candidates: Sequence[str],
+    languages: Sequence[str | None],
+    *,
+    model: OfflineModel | None = None,
+) -> list[Judgement]:
+    """Judges answers by words, numbers, dates, names and phrases.
+
+    Args:
+        questions: (n,) the questions.
+        expected: (n,) the accepted answers of each, at least one; the best fit counts.
+        candidates: (n,) the answers to judge.
+        languages: (n,) ISO 639 codes of the questions; guessed where None.
+        model: The judge that comes with the library, unless another is given.
+
+    Returns:
+        One judgement per answer, in their order.
+    """
+    model = model or load()
+    owner: list[int] = []
+    seen: list[dict[str, float]] = []
+    codes: list[str] = []
+    rows = zip(questions, expected, candidates, languages, strict=True)
+    for place, (question, accepted, candidate, language) in enumerate(rows):
+        code = language or guess_language(" ".join((question, *accepted)))
+        codes.append(code if code in model.languages else "other")
+        for answer in accepted:
+            owner.append(place)
+            seen.append(look(model, question, answer, candidate, code))
+    if not seen:
+        return []
+    right = model.correct.score(_table(seen, model.correct.names))
+    best: dict[int, int] = {}
+    for at, place in enumerate(owner):
+        if place not in best or right[at] > right[best[place]]:
+            best[place] = at
+    chosen = [best[place] for place in range(len(codes))]
+    seen = [seen[at] for at in chosen]
+    declines = model.refusal.score(_table(seen, model.refusal.names))
+    slopes = model.slopes[[model.languages.index(code) for code in codes]]
+    says = np.array([row["candidate_terms"] > 0 for row in seen])
+    correct, refusal, margin = decide(right[chosen], declines, says, slopes, model.refusal_slope)
+    return [
+        Judgement(
+            correct=bool(correct[n]),
+            refusal=bool(refusal[n]),
+            confidence=confidence(float(margin[n])),
+            margin=float(margin[n]),
+            language=codes[n],
+            doubt=next(doubts(row), "") if correct[n] else "",
+        )
+        for n, row in enumerate(seen)
+    ]
+
+
+def decide(
+    right: npt.NDArray[np.float64],
+    declines: npt.NDArray[np.float64],
+    says: npt.NDArray[np.bool_],
+    slopes: Floats,
+    refusal_slopes: Floats,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Returns what the log odds of both forests mean.
+
+    Args:
+        right: (n,) log odds of correct.
+        declines: (n,) log odds of a refusal.
+        says: (n,) whether the answer has any term.
+        slopes: (n, 2) see `OfflineModel`.
+        refusal_slopes: (3,) see `OfflineModel`.
+
+    Returns:
+        (n,) correct, (n,) refusal, (n,) log odds that the imitated judge agrees on correct.
+    """
+    refusal = (declines > 0) & says
+    margin = slopes[:, 0] * right + slopes[:, 1]
+    correct = (margin > 0) & says & ~refusal
+    declined = refusal_slopes[0] * declines + refusal_slopes[1] * right + refusal_slopes[2]
+    margin = np.where(refusal, declined, np.where(correct, margin, -margin))
+    return correct, refusal, margin.clip(0, 20)
+
+
+def confidence(margin: float) -> float:
+    """Returns the probability of log odds, in steps of 1 / 10,000."""
+    return round(1 / (1 + math.exp(-margin)), 4)
+
+
+def settles(judgement: Judgement, target: float, *, model: OfflineModel | None = None) -> bool:
+    """Returns whether a judgement may stand where an agreement with the imitated judge is wanted.
+
+    Nothing settles in a language that had no labels, and nothing as correct that is in doubt.
+
+    Args:
+        judgement: What `judge_offline` gave.
+        target: The agreement wanted of what is settled; the next one of `OfflineModel.targets`
+            that is no lower counts, and none settles above the last.
+        model: The judge that comes with the library, unless another is given.
+    """
+    model = model or load()
+    if judgement.correct and judgement.doubt:
+        return False
+    column = int(np.searchsorted(model.targets, np.float32(target)))
+    if column == len(model.targets):
+        return False
+    row = model.languages.index(judgement.language)
+    return judgement.confidence >= float(model.thresholds[row, column])
+
+
+def look(
+    model: OfflineModel, question: str, answer: str, candidate: str, language: str
+) -> dict[str, float]:
+    """Returns the features of a candidate beside one accepted answer."""
+    phrasing = model.phrasing if language in model.languages else _unheard
+    return features(question, answer, candidate, language, model.rarity, phrasing)
+
+
+def _unheard(_: str) -> float:
+    """The phrasing of a language that had no labels."""
+    return -9.0
+
+
+def _table(seen: Sequence[Mapping[str, float]], names: npt.NDArray[np.str_]) -> Floats:
+    order = names.tolist()
+    return np.array([[row[name] for name in order] for row in seen], np.float32)
+
+
+def doubts(seen: Mapping[str, float]) -> Iterator[str]:
+    """Yields what a language model must look at before an answer counts as correct.
+
+    Words alone cannot tell a denial or a guess from a statement, nor one unknown name from another:
+    these are the cases in which the trees were fooled.
+    """
+    if seen["negations_more"] > 0:
+        yield "negation"
+    if seen["hedges_more"] > 0:
+        yield "hedge"
+    if seen["opposites"] > 0:
+        yield "opposite"
+    if seen["numbers_missed"] or seen["numbers_new"]:
+        yield "number"
+    if seen["names_exchanged"]:
+        yield "name"
+    if seen["wanted_share"] == 0:
+        yield "question repeated"
+
+
+def is_refusal(text: str, language: str | None = None) -> bool:
+    """Returns whether an answer declines: it says that it does not know, may not or cannot say.
+
+    F1 against the refusals of TiEBe's published verdicts: see `training/train_offline.py evaluate`.
+    Most of "this has not happened yet" counts as one there.
+
+    Args:
+        text: The answer.
+        language: ISO 639 code of the question; guessed from the answer where None.
+    """
+    model = load()
+    code = language or guess_language(text)
+    body, _ = spoken(text)
+    reading = read(body, code)
+    phrasing = model.phrasing if code in model.languages else _unheard
+    seen = manner(reading, code, phrasing)
+    declines = model.refusal.score(_table([seen], model.refusal.names))[0]
+    return bool(declines > 0 and seen["candidate_terms"])

@@ -1,0 +1,724 @@
+"""Trains the offline judge from judged answers, and measures it on models and regions kept apart.
+
+    python training/train_offline.py fit        # writes tiebe/offline-1.npz, some minutes
+    python training/train_offline.py evaluate   # prints what unseen models and regions give
+
+Needs the extra `train` and the folder with `judged.parquet` and `qa.parquet`. No row is ever judged
+by trees that saw its model's family, nor, in English, its region, in other languages its question;
+a language apart is judged by trees that saw neither it nor its regions. How rare words are is
+counted over all questions and expected answers: no label is in that.
+"""
+
+import hashlib
+import json
+import math
+import multiprocessing
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import sparse
+from variations import Row, thinking_aloud, tricks
+
+from tiebe.lexical import features, read, spoken, word_sequences
+from tiebe.offline import (
+    Forest,
+    OfflineModel,
+    checksum,
+    confidence,
+    decide,
+    doubts,
+    write_model,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "upstream"
+OUT = ROOT / "tiebe" / "offline-1.npz"
+FIGURES = Path(__file__).with_name("offline-1.json")
+NATIVE = {"Argentina": "es", "Colombia": "es", "China": "zh", "Ethiopia": "am", "France": "fr"} | {
+    "the_Democratic_Republic_of_the_Congo": "fr",
+    "Germany": "de",
+    "Papua_New_Guinea": "tpi",
+    "Portugal": "pt",
+    "Russia": "ru",
+    "Turkey": "tr",
+}
+FAMILIES = {"gpt": "gpt", "Qwen": "qwen", "Llama": "llama", "mistral": "mistral", "sabia": "sabia"}
+LANGUAGES = ("en", *sorted(set(NATIVE.values())), "other")
+OTHER = LANGUAGES[-1]
+KINDS = ("english", "native", "languages")
+FOLDS = 5
+TARGETS = (0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
+CORRECT = {"trees": 300, "learning_rate": 0.045, "num_leaves": 24, "feature_fraction": 0.25}
+REFUSAL = {"trees": 150, "learning_rate": 0.05, "num_leaves": 24, "feature_fraction": 0.25}
+COMMON = {
+    "objective": "binary",
+    "min_data_in_leaf": 100,
+    "max_depth": 10,
+    "lambda_l2": 10.0,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "max_bin": 63,
+    "seed": 2,
+    "use_missing": False,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbose": -1,
+}
+PHRASES, SHRINK = 1200, 100.0
+COMMON_SEQUENCE = 40
+MANNER = (
+    *("_said", "_first", "_last"),
+    *("declines", "negations", "hedges", "candidate_", "sentences", "script", "english"),
+)
+Floats = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Judged answers, then what was made of them by rule, with their features."""
+
+    rows: list[Row]
+    source: Ints
+    """(rows,) the judged answer each comes from: itself, for one that is judged."""
+    model: npt.NDArray[Any]
+    family: npt.NDArray[Any]
+    region: npt.NDArray[Any]
+    fold: Ints
+    """(rows,) of the question, the same in all its languages."""
+    names: tuple[str, ...]
+    features: Floats
+    sequences: sparse.csr_matrix
+    """(rows, sequences) 1 where a row has the word sequence."""
+    sequence_keys: npt.NDArray[np.uint32]
+    """(sequences,) their checksums, ascending."""
+    rarities: dict[int, float]
+
+    def __post_init__(self) -> None:
+        self.features.flags.writeable = False
+
+    @cached_property
+    def judged(self) -> Bools:
+        """(rows,) whether an answer and its verdict are a model's."""
+        return self.source == np.arange(len(self.rows))
+
+    @cached_property
+    def doubted(self) -> Bools:
+        """(rows,) whether something speaks against settling it as correct."""
+        return np.array([any(doubts(dict(zip(self.names, r, strict=True)))) for r in self.features])
+
+    @cached_property
+    def says(self) -> Bools:
+        """(rows,) whether there is a word in the answer."""
+        return self.features[:, self.names.index("candidate_terms")] > 0
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Returns one field of all rows."""
+        return np.array([getattr(row, name) for row in self.rows])
+
+
+def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Table:
+    """Returns judged answers with their features.
+
+    Args:
+        folder: Holds judged.parquet and qa.parquet; the latter has the texts in other languages
+            that the judge saw, of which the former repeats the English ones.
+        share: Part of the questions to take.
+        regions: All, or these.
+    """
+    judged = pd.read_parquet(folder / "judged.parquet")
+    texts = pd.read_parquet(folder / "qa.parquet")[
+        ["region", "row", "language", "question", "answer"]
+    ]
+    judged = judged.drop(columns=["question", "answer"]).merge(
+        texts, on=["region", "row", "language"], validate="many_to_one"
+    )
+    if regions:
+        judged = judged[judged.region.isin(regions)]
+    number = [
+        zlib.crc32(f"{r} {n}".encode()) for r, n in zip(judged.region, judged.row, strict=True)
+    ]
+    judged = judged.assign(number=number)
+    judged = judged[judged.number % 1000 < 1000 * share].reset_index(drop=True)
+    rows = [
+        Row(
+            str(r.question),
+            str(r.answer),
+            str(r.model_answer),
+            "en" if r.language == "english" else NATIVE[str(r.region)],
+            bool(r.correct) and not bool(r.refusal),
+            bool(r.refusal),
+        )
+        for r in judged.itertuples()
+    ]
+    family = np.array([next(f for k, f in FAMILIES.items() if k in m) for m in judged.model])
+    made, source = _vary(rows, family)
+    rarities = _rarities(rows)
+    rows += made
+    source = np.concatenate([np.arange(len(judged)), source])
+    seen, keys, sequences = _read_all(rows, rarities)
+    return Table(
+        rows=rows,
+        source=source,
+        model=judged.model.to_numpy(dtype=str)[source],
+        family=family[source],
+        region=judged.region.to_numpy(dtype=str)[source],
+        fold=(judged.number.to_numpy() // 1000 % FOLDS)[source],
+        names=tuple(seen[0]),
+        features=np.array([list(row.values()) for row in seen], np.float32),
+        sequences=sequences,
+        sequence_keys=keys,
+        rarities=rarities,
+    )
+
+
+def _vary(rows: Sequence[Row], family: Sequence[str]) -> tuple[list[Row], Ints]:
+    """Makes answers from rows: one in five told as a chain of thought, tricks for one in ten."""
+    chance = random.Random(0)
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        others.setdefault(row.language, []).append(row.expected)
+    made: list[Row] = []
+    source: list[int] = []
+    for place, row in enumerate(rows):
+        if family[place] != "llama" and len(row.candidate) < 500 and chance.random() < 0.2:
+            made.append(thinking_aloud(row, chance))
+            source.append(place)
+        if chance.random() < 0.1:
+            tricked = list(tricks(row, chance.choice(others[row.language]), chance))
+            made += tricked
+            source += [place] * len(tricked)
+    return made, np.array(source)
+
+
+def _rarities(rows: Sequence[Row]) -> dict[int, float]:
+    """How rare terms are, in quarters; those of one or two questions are as rare as unseen ones."""
+    texts = {(r.question, r.expected, r.language) for r in rows}
+    found = Counter(t for q, e, code in texts for t in read(q, code).terms | read(e, code).terms)
+    return {
+        checksum(term): round(4 * min(8.0, max(1.0, math.log2(len(texts) / n) - 3))) / 4
+        for term, n in sorted(found.items())
+        if n > 2
+    }
+
+
+@contextmanager
+def _forked(work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]) -> Iterator[Iterator[Any]]:
+    """Gives the results of tasks in their order; processes inherit the tasks, copying nothing."""
+    _TASKS[:] = [(work, task) for task in tasks]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        yield pool.imap(_run, range(len(tasks)), chunksize=1 + len(tasks) // 200)
+    _TASKS.clear()
+
+
+_TASKS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+
+def _run(number: int) -> Any:
+    work, task = _TASKS[number]
+    return work(*task)
+
+
+def _look(row: Row, rarities: dict[int, float]) -> tuple[dict[str, float], npt.NDArray[np.uint32]]:
+    flat = read(spoken(row.candidate)[0], row.language).flat
+    seen = features(
+        row.question,
+        row.expected,
+        row.candidate,
+        row.language,
+        lambda term: rarities.get(checksum(term), 8.0),
+        lambda flat: 0.0,
+    )
+    return seen, np.array(sorted(map(checksum, word_sequences(flat))), np.uint32)
+
+
+def _read_all(
+    rows: Sequence[Row], rarities: dict[int, float]
+) -> tuple[list[dict[str, float]], npt.NDArray[np.uint32], sparse.csr_matrix]:
+    """Returns the features of rows; the frequent word sequences' keys; which row has which."""
+    with _forked(_look, [(row, rarities) for row in rows]) as looks:
+        seen, found = zip(*looks, strict=True)
+    keys, at, count = np.unique(
+        np.concatenate(found),
+        return_inverse=True,
+        return_counts=True,
+    )
+    often = count >= COMMON_SEQUENCE
+    ends = np.cumsum([0, *map(len, found)])
+    has = sparse.csr_matrix((np.ones(len(at)), at, ends), shape=(len(rows), len(keys)))
+    return list(seen), keys[often], has[:, often]
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """Word sequences that tell a refusal, by ridge regression."""
+
+    keys: npt.NDArray[np.uint32]
+    weights: Ints
+    bias: int
+
+
+def learn_phrases(table: Table, train: Bools) -> tuple[Phrases, Floats]:
+    """Returns the sequences learned from the judged rows of `train`, and a score of each row.
+
+    The rows of a family of models get their score from the other families, so that the trees do
+    not trust the score more than they may.
+    """
+    judged = train & table.judged
+    refusal = table.column("refusal").astype(float)
+    count = table.sequences[judged].sum(axis=0).A1
+    with_refusal = table.sequences[judged].T @ refusal[judged]
+    rate = refusal[judged].mean()
+    surprise = np.abs(with_refusal - count * rate) / np.sqrt(count * rate * (1 - rate) + 1)
+    surprise[count < COMMON_SEQUENCE] = 0
+    chosen = np.sort(np.argsort(-surprise, kind="stable")[:PHRASES])
+    keys, has = table.sequence_keys[chosen], table.sequences[:, chosen]
+    # Sums over rows of zeros and ones: exact, and added up family by family.
+    sums = {}
+    for family in np.unique(table.family[judged]):
+        x, y = (part[judged & (table.family == family)] for part in (has, refusal))
+        sums[family] = (x.T @ x).toarray(), x.sum(axis=0).A1, x.T @ y, len(y), y.sum()
+
+    def solve(families: Sequence[str]) -> Phrases:
+        gram, x, xy, n, y = (sum(sums[f][k] for f in families) for k in range(5))
+        mean = x / n
+        centred = gram - n * np.outer(mean, mean) + SHRINK * np.eye(len(keys))
+        weights = np.linalg.solve(centred, xy - mean * y)
+        bias = y / n - mean @ weights
+        return Phrases(keys, np.rint(1024 * weights).astype(int), round(1024 * bias))
+
+    everything = solve(sorted(sums))
+    scores = _phrasing(table, np.ones(len(table.rows), bool), everything)
+    for family in sums:
+        part = train & (table.family == family)
+        scores[part] = _phrasing(table, part, solve([f for f in sorted(sums) if f != family]))
+    return everything, scores
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Two forests and the phrases they use."""
+
+    correct: Forest
+    refusal: Forest
+    phrases: Phrases
+
+    def score(self, table: Table, test: Bools, *, heard: bool) -> Scores:
+        """Returns (2, rows) the log odds of correct and of refusal; `heard`: phrases are known."""
+        seen = table.features[test].copy()
+        column = table.names.index("phrasing")
+        seen[:, column] = -9 if not heard else _phrasing(table, test, self.phrases)
+        return np.stack(
+            [
+                forest.score(seen[:, [table.names.index(n) for n in forest.names.tolist()]])
+                for forest in (self.correct, self.refusal)
+            ]
+        )
+
+
+def _phrasing(table: Table, rows: Bools, phrases: Phrases) -> Floats:
+    known = table.sequences[rows][:, np.searchsorted(table.sequence_keys, phrases.keys)]
+    return ((known @ phrases.weights + phrases.bias) / 1024).round(3).astype(np.float32)
+
+
+def learn(table: Table, train: Bools) -> Learned:
+    """Trains both forests on the rows of `train`, what was made of them included."""
+    phrases, scores = learn_phrases(table, train)
+    seen = table.features.copy()
+    # Three rows in ten do not know the phrases, as no row of a language without labels will.
+    deaf = np.array([zlib.crc32(str(n).encode()) % 10 < 3 for n in table.source])
+    seen[:, table.names.index("phrasing")] = np.where(deaf, np.float32(-9), scores)
+    own = [n for n in table.names if n.endswith(MANNER[:3]) or n.startswith(MANNER[3:])]
+    own = [n for n in own if not n.endswith("_more")] + ["phrasing"]
+    return Learned(
+        _grow(seen, table.column("correct"), train, table.names, table.names, CORRECT),
+        _grow(seen, table.column("refusal"), train, table.names, own, REFUSAL),
+        phrases,
+    )
+
+
+def _grow(
+    seen: Floats,
+    label: npt.NDArray[Any],
+    train: Bools,
+    names: Sequence[str],
+    used: Sequence[str],
+    settings: dict[str, Any],
+) -> Forest:
+    columns = [names.index(n) for n in used]
+    data = lightgbm.Dataset(seen[train][:, columns], label[train].astype(int))
+    options = COMMON | {k: v for k, v in settings.items() if k != "trees"}
+    booster = lightgbm.train(options, data, settings["trees"])
+    return forest(booster.dump_model(), used)
+
+
+def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
+    """Returns LightGBM's trees as arrays."""
+    nodes: list[tuple[int, float, int]] = []
+    deepest = 0
+
+    def add(node: dict[str, Any], depth: int) -> None:
+        nonlocal deepest
+        if "leaf_value" in node:
+            deepest = max(deepest, depth)
+            nodes.append((0, round(node["leaf_value"] * Forest.UNIT), 0))
+            return
+        assert node["decision_type"] == "<=" and node["missing_type"] == "None"
+        place = len(nodes)
+        nodes.append((0, 0, 0))
+        add(node["left_child"], depth + 1)
+        nodes[place] = node["split_feature"], node["threshold"], len(nodes) - place
+        add(node["right_child"], depth + 1)
+
+    roots = []
+    for tree in dump["tree_info"]:
+        roots.append(len(nodes))
+        add(tree["tree_structure"], 0)
+    feature, number, skip = zip(*nodes, strict=True)
+    return Forest(
+        names=np.array(names),
+        roots=np.array(roots, np.int32),
+        feature=np.array(feature, np.uint8),
+        number=np.array(number, np.float32),
+        skip=np.array(skip, np.uint8),
+        depth=deepest,
+    )
+
+
+def splits(table: Table, kind: str) -> Iterator[tuple[Bools, Bools]]:
+    """Yields what is trained on and what is judged; see the head of this file."""
+    language = table.column("language")
+    english = language == "en"
+    if kind == "languages":
+        for code in sorted(set(language) - {"en"}):
+            regions = set(table.region[language == code])
+            yield ~np.isin(table.region, list(regions)), language == code
+        return
+    hold, apart = (region_groups(table), english) if kind == "english" else (table.fold, ~english)
+    for family in sorted(set(table.family)):
+        for n in range(FOLDS):
+            train = (table.family != family) & (hold != n)
+            yield train, apart & (table.family == family) & (hold == n)
+
+
+def region_groups(table: Table) -> Ints:
+    """Returns (rows,) the group of the row's region; groups are of like size."""
+    names, counts = np.unique(table.region, return_counts=True)
+    group = {str(name): n % FOLDS for n, name in enumerate(names[np.lexsort((names, -counts))])}
+    return np.array([group[region] for region in table.region])
+
+
+def out_of_sight(table: Table, kind: str) -> Scores:
+    """Returns (2, rows) log odds by trees that did not see the row; NaN for rows of other kinds."""
+    scores = np.full((2, len(table.rows)), np.nan)
+    parts = list(splits(table, kind))
+    with _forked(_learn_and_score, [(table, *part, kind != "languages") for part in parts]) as made:
+        for (_, test), found in zip(parts, made, strict=True):
+            scores[:, test] = found
+    return scores
+
+
+def _learn_and_score(table: Table, train: Bools, test: Bools, heard: bool) -> Scores:
+    return learn(table, train).score(table, test, heard=heard)
+
+
+def all_out_of_sight(table: Table, kept: Path | None) -> dict[str, Scores]:
+    """Returns `out_of_sight` of each kind; from the file `kept` where it was made of the same."""
+    sha = hashlib.sha256(table.features.tobytes())
+    for part in (table.sequences.indices, table.source, table.column("correct")):
+        sha.update(np.ascontiguousarray(part).tobytes())
+    for source in (Path(__file__), Path(__file__).with_name("variations.py")):
+        sha.update(source.read_bytes())
+    if kept and kept.exists():
+        with np.load(kept) as data:
+            if str(data["sha"]) == sha.hexdigest():
+                return {kind: data[kind] for kind in KINDS}
+    scores = {kind: out_of_sight(table, kind) for kind in KINDS}
+    if kept:
+        with kept.open("wb") as file:
+            np.savez(file, sha=sha.hexdigest(), **scores)
+    return scores
+
+
+# --- calibration ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was said of rows, or is known of them."""
+
+    correct: Bools
+    refusal: Bools
+    confidence: npt.NDArray[np.float64]
+    settled: Bools
+    """(targets, rows)."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """See `OfflineModel`."""
+
+    slopes: Floats
+    refusal_slopes: Floats
+    thresholds: Floats
+
+    def judge(self, table: Table, scores: Scores, languages: Ints) -> Judged:
+        """Judges all rows as `tiebe.offline` does."""
+        correct, refusal, margin = decide(
+            *scores, table.says, self.slopes[languages], self.refusal_slopes
+        )
+        sure = np.array([confidence(m) for m in np.nan_to_num(margin).tolist()])
+        settled = (sure >= self.thresholds[languages].T) & ~(correct & table.doubted)
+        return Judged(correct, refusal, sure, settled)
+
+
+def calibrate(table: Table, scores: Scores, languages: Ints, rows: Bools) -> Calibration:
+    """Learns from `rows` how far the trees' log odds can be trusted in each language.
+
+    Thresholds are the least ones at which the judge agreed as often as promised; in a language
+    without labels none is.
+    """
+    count = len(LANGUAGES)
+    agreed = table.column("correct")
+    right, declines = scores
+    refusal = (declines > 0) & table.says
+    slopes = np.tile(np.array([1, 0], np.float32), (count, 1))
+    for n in np.unique(languages[rows]):
+        own = rows & (languages == n) & ~refusal & table.says
+        slopes[n] = _logistic(right[own, None], agreed[own])
+    own = rows & refusal
+    refusal_slopes = _logistic(np.stack([declines[own], right[own]], axis=1), ~agreed[own])
+    plain = Calibration(slopes, refusal_slopes, np.zeros((count, len(TARGETS)), np.float32))
+    thresholds = np.full((count, len(TARGETS)), 2, np.float32)
+    judged = plain.judge(table, scores, languages)
+    may = rows & judged.settled[0]
+    for n in np.unique(languages[rows]):
+        if LANGUAGES[n] != OTHER:
+            own = may & (languages == n)
+            hits = (judged.correct == agreed)[own]
+            thresholds[n] = [_least(judged.confidence[own], hits, target) for target in TARGETS]
+    return Calibration(slopes, refusal_slopes, thresholds)
+
+
+def _logistic(x: npt.NDArray[np.float64], y: Bools) -> Floats:
+    """Weights and offset of a logistic regression, by Newton's method with a weak prior."""
+    x = np.column_stack([x, np.ones(len(x))])
+    weights = np.zeros(x.shape[1])
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-(x @ weights)))
+        gradient = x.T @ (y - p) - 0.1 * weights
+        hessian = (x * (p * (1 - p))[:, None]).T @ x + 0.1 * np.eye(len(weights))
+        weights += np.linalg.solve(hessian, gradient)
+    return weights.round(3).astype(np.float32)
+
+
+def _least(sure: npt.NDArray[np.float64], hits: Bools, target: float) -> float:
+    """The least confidence from which on the share of hits is the target; 2 where there is none."""
+    order = np.argsort(-sure, kind="stable")
+    share = np.cumsum(hits[order]) / np.arange(1, len(order) + 1)
+    last = np.append(sure[order][1:] != sure[order][:-1], True)
+    enough = np.flatnonzero((share >= target) & last)
+    # Rounded up to a step of float32 that no confidence above it misses.
+    return float(sure[order][enough[-1]]) - 1e-5 if len(enough) else 2.0
+
+
+def language_index(table: Table, *, apart: bool = False) -> Ints:
+    """Returns (rows,) each row's place in `LANGUAGES`; `apart`: that of a language unheard of."""
+    place = {code: n for n, code in enumerate(LANGUAGES)}
+    return np.array([place[OTHER if apart else row.language] for row in table.rows])
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def model_of(table: Table, scores: dict[str, Scores]) -> OfflineModel:
+    """Returns the judge that learned from all rows, calibrated on what it had not seen."""
+    learned = learn(table, np.ones(len(table.rows), bool))
+    known = np.where(np.isnan(scores["english"]), scores["native"], scores["english"])
+    near = calibrate(table, known, language_index(table), table.judged)
+    unheard = language_index(table, apart=True)
+    far = calibrate(
+        table, scores["languages"], unheard, table.judged & ~np.isnan(scores["languages"][0])
+    )
+    slopes = near.slopes.copy()
+    slopes[-1] = far.slopes[-1]
+    return OfflineModel(
+        correct=learned.correct,
+        refusal=learned.refusal,
+        rarities=table.rarities,
+        phrases=dict(
+            zip(learned.phrases.keys.tolist(), learned.phrases.weights.tolist(), strict=True)
+        ),
+        phrase_bias=learned.phrases.bias,
+        languages=LANGUAGES,
+        slopes=slopes,
+        refusal_slope=near.refusal_slopes,
+        targets=np.array(TARGETS, np.float32),
+        thresholds=near.thresholds,
+    )
+
+
+def figures(table: Table, scores: dict[str, Scores]) -> dict[str, Any]:
+    """Returns what the judge reaches on rows unseen by trees, calibration and thresholds."""
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        judged = judge_unseen(table, scores[kind], kind)
+        tested = table.judged & ~np.isnan(scores[kind][0])
+        found[kind] = _measure(table, judged, tested)
+        if kind != "english":
+            language = table.column("language")
+            found[kind]["by_language"] = {
+                code: _measure(table, judged, tested & (language == code))
+                for code in LANGUAGES
+                if code not in ("en", OTHER)
+            }
+    for kind in ("english", "native"):
+        found[kind]["tricks"] = _tricked(table, judge_unseen(table, scores[kind], kind), kind)
+    return found
+
+
+def judge_unseen(table: Table, scores: Scores, kind: str) -> Judged:
+    """Judges rows by what other regions, questions or languages told of calibration."""
+    languages = language_index(table, apart=kind == "languages")
+    part = {
+        "english": region_groups(table),
+        "native": table.fold,
+        "languages": np.unique(table.column("language"), return_inverse=True)[1],
+    }[kind]
+    there = ~np.isnan(scores[0])
+    count = len(table.rows)
+    whole = Judged(
+        np.zeros(count, bool),
+        np.zeros(count, bool),
+        np.zeros(count),
+        np.zeros((len(TARGETS), count), bool),
+    )
+    for n in np.unique(part[there]):
+        rows = there & table.judged & (part != n)
+        judged = calibrate(table, scores, languages, rows).judge(table, scores, languages)
+        own = there & (part == n)
+        for name in Judged.__annotations__:
+            getattr(whole, name)[..., own] = getattr(judged, name)[..., own]
+    return whole
+
+
+def _measure(table: Table, judged: Judged, rows: Bools) -> dict[str, Any]:
+    correct, refusal = table.column("correct")[rows], table.column("refusal")[rows]
+    says, declines = judged.correct[rows], judged.refusal[rows]
+    agreement = float((says == correct).mean())
+    chance = says.mean() * correct.mean() + (1 - says.mean()) * (1 - correct.mean())
+    off = _by_model(table, says, correct, rows)
+    sure, hits = judged.confidence[rows], says == correct
+    edges = np.quantile(sure, np.linspace(0, 1, 11)[1:-1])
+    bins = np.searchsorted(edges, sure)
+    gaps = [abs(float((hits - sure)[bins == n].sum())) for n in range(10)]
+    cascade = {}
+    for place, target in enumerate(TARGETS):
+        settled = judged.settled[place][rows]
+        cascade[str(target)] = {
+            "settled": round(float(settled.mean()), 4),
+            "agreement": round(float(hits[settled].mean()), 4) if settled.any() else None,
+            "off_at_most": max(
+                map(abs, _by_model(table, np.where(settled, says, correct), correct, rows).values())
+            ),
+        }
+    return {
+        "n": int(rows.sum()),
+        "agreement": round(agreement, 4),
+        "kappa": round(float((agreement - chance) / (1 - chance)), 4),
+        "refusal_f1": round(
+            float(2 * (refusal & declines).sum() / (refusal.sum() + declines.sum())), 4
+        ),
+        "calibration_error": round(sum(gaps) / len(sure), 4),
+        "off_at_most": max(map(abs, off.values())),
+        "off": off,
+        "cascade": cascade,
+    }
+
+
+def _by_model(table: Table, says: Bools, correct: Bools, rows: Bools) -> dict[str, float]:
+    """By how many points the accuracy of each model is off."""
+    names = table.model[rows]
+    return {
+        str(name): round(100 * float(says[names == name].mean() - correct[names == name].mean()), 2)
+        for name in np.unique(names)
+    }
+
+
+def _tricked(table: Table, judged: Judged, kind: str) -> dict[str, dict[str, float]]:
+    """The shares of made answers said to be correct, and settled so at some targets."""
+    kinds = table.column("kind")
+    english = (table.column("language") == "en") == (kind == "english")
+    found = {}
+    for name in sorted(set(kinds) - {"judged", "thoughts"}):
+        rows = english & (kinds == name)
+        settled = judged.settled[:, rows] & judged.correct[rows]
+        found[name] = {
+            "n": int(rows.sum()),
+            "correct": round(float(judged.correct[rows].mean()), 4),
+        }
+        found[name] |= {
+            f"settled at {target}": round(float(settled[TARGETS.index(target)].mean()), 4)
+            for target in (0.9, 0.97, 0.99)
+        }
+    return found
+
+
+@click.group()
+def main() -> None:
+    """Trains and measures the offline judge."""
+
+
+_data = click.option("--data", type=click.Path(path_type=Path, exists=True), default=DATA)
+_scores = click.option(
+    "--scores",
+    type=click.Path(path_type=Path),
+    help="Where scores of unseen rows, minutes of work, are kept for the next command.",
+)
+
+
+@main.command()
+@_data
+@_scores
+@click.option("--out", type=click.Path(path_type=Path), default=OUT)
+def fit(data: Path, scores: Path | None, out: Path) -> None:
+    """Writes the judge's data file."""
+    table = load(data)
+    with out.open("wb") as file:
+        write_model(model_of(table, all_out_of_sight(table, scores)), file)
+    click.echo(f"{out}: {out.stat().st_size} bytes, sha256 {_sha(out)}")
+
+
+@main.command()
+@_data
+@_scores
+@click.option("--out", type=click.Path(path_type=Path), default=FIGURES)
+def evaluate(data: Path, scores: Path | None, out: Path) -> None:
+    """Writes and prints what unseen models, regions, questions and languages give."""
+    table = load(data)
+    found = figures(table, all_out_of_sight(table, scores))
+    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    click.echo(out.read_text(encoding="utf-8"))
+
+
+def _sha(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Answers made from rows by rule, whose verdict is known by construction; they teach the judge.
+
+Two things are missing from answers that models gave: long thinking aloud, which only one family of
+models does, and cheap tricks (a denial of the expected answer, an alternative beside it, changed
+digits, exchanged names, piled-up keywords, the question said again), which no honest model plays.
+"""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tiebe.lexical import lexicon
+
+
+class Row(NamedTuple):
+    """One judged answer."""
+
+    question: str
+    expected: str
+    candidate: str
+    language: str
+    correct: bool
+    refusal: bool
+    kind: str = "judged"
+    """`judged`, or how it was made."""
+
+
+_OPENINGS = (
+    "To answer this question, we need to consider the context of {q}.",
+    "To give an accurate answer, let us look at what is known about {q}.",
+    "Let us break the question down: {q}.",
+    "## Step 1: Understand the question\nThe question is about {q}.",
+    "To determine this, we should first look at {q}.",
+    "First, the background. The question refers to {q}.",
+)
+_THOUGHTS = (
+    "1. **Understanding the context**: The question pertains to a specific event, and the details "
+    "matter here.",
+    "2. **Identifying the key point**: We need to find the exact fact that is asked for.",
+    "Given the information available up to my last update, several sources reported on this topic.",
+    "This topic has drawn considerable attention in the media and among officials.",
+    "3. **Considering the time frame**: The event took place at the time named in the question.",
+    "It is a significant matter in the region and has had political and social consequences.",
+    "Based on the available information, the following can be said.",
+    "Several factors have to be considered, including the political situation at the time.",
+    "Without access to every report, I rely on general knowledge and on the context given.",
+    "The country has seen a number of developments in this area in recent years.",
+)
+_CLOSINGS = (
+    "Therefore, based on the information available,",
+    "Thus, the most likely answer is as follows.",
+    "Given this,",
+    "Considering these points,",
+    "",
+)
+_DENIALS = {
+    "en": ("It is not true that {e}", "It is false that {e}", "No, the opposite of this: {e}"),
+    "es": ("No es cierto que {e}", "Es falso que {e}"),
+    "pt": ("Não é verdade que {e}", "É falso que {e}"),
+    "fr": ("Il n'est pas vrai que {e}", "Il est faux que {e}"),
+    "de": ("Es stimmt nicht, dass {e}", "Es ist falsch, dass {e}"),
+    "ru": ("Неверно, что {e}", "Это неправда: {e}"),
+    "tr": ("{e} Bu doğru değil.", "Şu ifade yanlış: {e}"),
+    "zh": ("并非如此：{e}", "{e}这是错误的。"),
+    "am": ("{e} ይህ እውነት አይደለም።", "ይህ ስህተት ነው፦ {e}"),
+    "tpi": ("Em i no tru olsem {e}", "I no tru: {e}"),
+}
+_ALTERNATIVES = {
+    "en": ("{e} Or else: {o}", "Either {e} or {o}", "{e} However, others say: {o}", "{o} or {e}"),
+    "es": ("{e} O bien: {o}", "{e} Sin embargo, otros dicen: {o}"),
+    "pt": ("{e} Ou então: {o}", "{e} No entanto, outros dizem: {o}"),
+    "fr": ("{e} Ou bien : {o}", "{e} Cependant, d'autres disent : {o}"),
+    "de": ("{e} Oder aber: {o}", "{e} Andere sagen jedoch: {o}"),
+    "ru": ("{e} Или же: {o}", "{e} Однако другие говорят: {o}"),
+    "tr": ("{e} Ya da: {o}", "{e} Ancak başkaları şunu söylüyor: {o}"),
+    "zh": ("{e}或者：{o}", "{e}但是也有人说：{o}"),
+    "am": ("{e} ወይም {o}", "{e} ነገር ግን ሌሎች {o} ይላሉ"),
+    "tpi": ("{e} O nogat, {o}", "{e} Tasol sampela i tok: {o}"),
+}
+_FRAMES = {
+    "en": ("The answer is: {e}", "Answer: {e}", "{e} This was widely reported.", "{e}"),
+}
+_NAME = re.compile(r"(?<=\w )[A-ZÀ-ÞА-ЯЁ][\w’'-]{3,}")
+
+
+def thinking_aloud(row: Row, chance: random.Random) -> Row:
+    """Returns the row's answer inside a chain of thought, as long as such answers are."""
+    body = re.sub(r"^\W*Answer:\s*", "", row.candidate.strip())
+    lines = [chance.choice(_OPENINGS).format(q=row.question.rstrip("?？ "))]
+    lines += chance.sample(_THOUGHTS, chance.randint(2, 5))
+    form = chance.random()
+    if form < 0.4:
+        end = f"\n\n{chance.choice(_CLOSINGS)}\n\nAnswer: {body}"
+    elif form < 0.75:
+        end = f"\n\n{chance.choice(_CLOSINGS)} {body}"
+    else:
+        lines.insert(chance.randint(1, len(lines)), body)
+        end = f" {chance.choice(_THOUGHTS)}"
+    return row._replace(candidate=("\n\n".join(lines) + end)[:1300], kind="thoughts")
+
+
+def _decapitalised(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _digits_changed(text: str, chance: random.Random) -> str:
+    def other(match: re.Match[str]) -> str:
+        digit = chance.choice([d for d in "123456789" if d != match[0]])
+        return digit
+
+    places = list(re.finditer(r"\d", text))
+    for place in chance.sample(places, min(len(places), chance.randint(1, 2))):
+        text = text[: place.start()] + other(place) + text[place.end() :]
+    return text
+
+
+def _name_exchanged(text: str, names: Sequence[str], chance: random.Random) -> str:
+    own = _NAME.findall(text)
+    if not own or not names:
+        return text
+    return text.replace(chance.choice(own), chance.choice(names), 1)
+
+
+def _turned_round(text: str, language: str) -> str:
+    for one, other in lexicon(language).opposites:
+        for old, new in ((one, other), (other, one)):
+            whole = re.compile(rf"\b{re.escape(old)}\b", re.IGNORECASE)
+            if whole.search(text):
+                return whole.sub(new, text, count=1)
+    return text
+
+
+def _piled_up(question: str, expected: str, chance: random.Random) -> str:
+    words = re.findall(r"[^\W_]+", f"{expected} {question if chance.random() < 0.5 else expected}")
+    chance.shuffle(words)
+    return (", " if chance.random() < 0.3 else " ").join(words)
+
+
+def tricks(row: Row, other: str, chance: random.Random) -> Iterator[Row]:
+    """Yields answers that no judge may take for correct, and the expected answer, which it must.
+
+    Args:
+        row: Whose question and expected answer are used.
+        other: The expected answer to another question in the same language.
+        chance: Draws the form.
+    """
+    e, o, language = row.expected.strip(), other.strip(), row.language
+    denial = chance.choice(_DENIALS.get(language, _DENIALS["en"]))
+    alternative = chance.choice(_ALTERNATIVES.get(language, _ALTERNATIVES["en"]))
+    wrong = {
+        "negation": denial.format(e=_decapitalised(e) if denial.endswith("{e}") else e),
+        "alternative": alternative.format(e=e, o=_decapitalised(o) if chance.random() < 0.5 else o),
+        "digits": _digits_changed(e, chance),
+        "name": _name_exchanged(e, _NAME.findall(o), chance),
+        "antonym": _turned_round(e, language),
+        "keywords": _piled_up(row.question, e, chance),
+        "question": f"{row.question} {chance.choice(('', '', row.question))}".strip(),
+    }
+    for kind, text in wrong.items():
+        if text != e:
+            yield row._replace(candidate=text, correct=False, refusal=False, kind=kind)
+    frame = chance.choice(_FRAMES.get(language, ("{e}",)))
+    yield row._replace(candidate=frame.format(e=e), correct=True, refusal=False, kind="expected")
