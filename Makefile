@@ -54,7 +54,7 @@ lint: $(VENV)/.installed-all,lint ## ruff, ruff format and mypy strict.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed-all,test ## Measures the ratios of benchmarks/ side by side.
+bench: $(VENV)/.installed-all,bench,test ## Measures the ratios of benchmarks/ side by side.
 	$(BIN)/python -m benchmarks
 
 clean: ## Removes the virtual environment and caches.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.figures import Figure, finish
 from builder.extract import PRELOAD, SECONDS, article
 from tiebe.engine import Workers
 
@@ -52,10 +53,8 @@ def main(folder: Path = PAGES) -> None:
             rate(pages[:8], read)
         rounds = [(rate(pages, alone), rate(pages, ours)) for _ in range(ROUNDS)]
     one, three = map(max, zip(*rounds, strict=True))
-    print(
-        f"extract: {len(pages)} pages, {PROCESSES} processes: trafilatura alone {one:.1f} pages/s, "
-        f"three extractors, choice and classification {three:.1f} pages/s: ratio {three / one:.2f}"
-    )
+    what = f"three extractors, choice and class of {len(pages)} pages"
+    finish([Figure(what, three, "pages/s", "trafilatura alone", one)])
 
 
 if __name__ == "__main__":

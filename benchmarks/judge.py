@@ -26,6 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from benchmarks.figures import Figure, finish
 from tiebe.prompts import load_prompt
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -274,9 +275,8 @@ def main() -> None:
             print(f"{name} is left out: pip install {' '.join(missing)}")
         else:
             names.append(name)
-    print(f"judge: {N:,} judgements, {IN_FLIGHT} in flight")
-    print("  latency faults  contender  of ideal  start s  cpu ms  peak MB  requests  complete")
-    low = []
+    print("latency faults  contender  of ideal  start s  cpu ms  peak MB  requests  complete")
+    figures = []
     allowed: dict[float, float] = {}
     for latency, faults, floor in ((0.2, {}, 0.92), (0.02, {}, 0.60), (0.2, FAULTS, 1 / 1.2)):
         for name in names:
@@ -285,25 +285,30 @@ def main() -> None:
             got = measure(name, latency=latency, **faults)
             ratio = got.requests * latency / IN_FLIGHT / got.wall
             print(
-                f"  {latency * 1000:4.0f} ms {'yes' if faults else 'no':>6}  {name:9} {ratio:9.2f}"
+                f"{latency * 1000:4.0f} ms {'yes' if faults else 'no':>6}  {name:9} {ratio:9.2f}"
                 f" {got.start:8.1f} {got.cpu:7.1f} {got.megabytes:8.0f} {got.requests:9,}"
                 f" {got.complete:9,}",
                 flush=True,
             )
             if name == "raw":
                 allowed[latency] = min(1.0, ratio / FREE[latency])
+            what = (
+                f"{N:,} judgements, {latency * 1000:.0f} ms{', faults' if faults else ''}: {name}"
+            )
             asked = floor * allowed.get(latency, 1.0)
-            heavy = got.cpu > 4 or got.megabytes > 120
-            if name == "tiebe" and (ratio < asked or heavy or got.complete < N):
-                low.append(f"{latency * 1000:.0f} ms{' with faults' if faults else ''}")
+            limits = (asked, 4, 120, N) if name == "tiebe" else (None,) * 4
+            figures += [
+                Figure(what, ratio, "of ideal", limit=limits[0], bound="at least"),
+                Figure(f"{what}, CPU of each", got.cpu, "ms", limit=limits[1]),
+                Figure(f"{what}, peak memory", got.megabytes, "MB", limit=limits[2]),
+                Figure(f"{what}, complete", got.complete, "", limit=limits[3], bound="at least"),
+            ]
     for name in names:
         if name != "raw":
             answered, repeated = killed(name, 0.02)
-            print(f"  killed at half: {name:9} asks {repeated:,} of {answered:,} answered again")
-            if name == "tiebe" and repeated:
-                low.append("resume")
-    if low:
-        sys.exit(f"tiebe is below what it promises: {', '.join(low)}")
+            what = f"killed at half and resumed, of {answered:,} answered asked again: {name}"
+            figures.append(Figure(what, repeated, "", limit=0 if name == "tiebe" else None))
+    finish(figures)
 
 
 if __name__ == "__main__":

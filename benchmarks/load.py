@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.figures import Figure, finish
+
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 REPO = "lab/TiEBe"
 TURNS = 9
@@ -89,22 +91,19 @@ def measure(folder: Path) -> None:
     texts = (dataclasses.replace(a, text=text(WORDS)) for a in articles)
     start = time.perf_counter()
     written = write_release(folder, rows, texts, Edition("2025.04"))
-    print(
-        f"release: {written.total():,} rows, {sum(written.articles.values()):,} articles of "
-        f"{WORDS} words written in {time.perf_counter() - start:.1f} s"
-    )
+    size = f"{written.total():,} rows, {sum(written.articles.values()):,} articles"
+    figures = [Figure(f"release of {size} written", time.perf_counter() - start, "s")]
     start = time.perf_counter()
     publish(folder, REPO)
-    print(f"publish: {time.perf_counter() - start:.1f} s (at most 60)")
+    figures.append(Figure(f"publish of {size}", time.perf_counter() - start, "s", limit=60))
     for name, source in (("folder", str(folder)), ("Hub", REPO)):
         ours, plain = in_turn(
             lambda source=source: load_tiebe(language="both", source=source),
             lambda source=source: datasets.load_dataset(source),
         )
-        print(
-            f"{name}: load_tiebe {ours:.3f} s, load_dataset {plain:.3f} s, "
-            f"ratio {ours / plain:.2f} (at most 1.2)"
-        )
+        what = f"load_tiebe from a {name}, warm"
+        figures.append(Figure(what, ours, "s", "load_dataset", plain, 1.2))
+    finish(figures)
 
 
 if __name__ == "__main__":

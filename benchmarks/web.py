@@ -1,13 +1,12 @@
 """Fetching from 50 hosts of a local server that answers after 50 ms: `python -m benchmarks.web`.
 
-Prints how near polite fetching comes to what the delay per host allows, and, without a delay, how
+Measures how near polite fetching comes to what the delay per host allows, and, without a delay, how
 near it comes to plain requests in as many threads.
 """
 
 import asyncio
 import multiprocessing
 import socket
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from urllib.parse import quote
 
 import requests
 
+from benchmarks.figures import Figure, finish
 from builder.web import Web, WebSettings
 from tiebe.engine import Stage, run_stage
 from tiebe.journal import Journal
@@ -121,16 +121,13 @@ def main() -> None:
         allowed = (PAGES // HOSTS - 1) * DELAY + LATENCY
         took = polite(origin, DELAY)
         bare, whole = plain(origin), polite(origin, 0.0)
-    print(f"web: {PAGES:,} pages, {HOSTS} hosts, {LATENCY * 1000:.0f} ms, {WORKERS} workers")
-    print(
-        f"  delay {DELAY} s: {took:.2f} s; the delay allows {allowed:.2f} s: {allowed / took:.1%}"
+    what = f"{PAGES:,} pages of {HOSTS} hosts that take {LATENCY * 1000:.0f} ms"
+    rate, most = PAGES / took, PAGES / allowed
+    polite_ = Figure(
+        f"{what}, {DELAY} s apart", rate, "pages/s", "what the delay allows", most, 0.85, "at least"
     )
-    print(
-        f"  no delay: {PAGES / whole:.0f} pages/s with {HOSTS} robots.txt and the cache;"
-        f" requests alone {PAGES / bare:.0f}: {bare / whole:.1%}"
-    )
-    if allowed / took < 0.85:
-        sys.exit("below 85 % of what the delay allows")
+    free = f"{what}, no delay, robots.txt and cache"
+    finish([polite_, Figure(free, PAGES / whole, "pages/s", "requests alone", PAGES / bare)])
 
 
 if __name__ == "__main__":
