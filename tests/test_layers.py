@@ -25,7 +25,14 @@ LAYERS: dict[str, set[str]] = {
     "tiebe.llm": {"tiebe.engine", "tiebe.errors", "tiebe.journal", "tiebe.models", "tiebe.records"},
     "tiebe.lexical": set(),
     "tiebe.offline": {"tiebe.errors", "tiebe.lexical"},
-    "tiebe.scores": {"tiebe.errors", "tiebe.models", "tiebe.records", "tiebe.regions"},
+    "tiebe.cascade": set(),
+    "tiebe.scores": {
+        "tiebe.cascade",
+        "tiebe.errors",
+        "tiebe.models",
+        "tiebe.records",
+        "tiebe.regions",
+    },
 }
 
 

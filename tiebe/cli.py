@@ -592,6 +592,14 @@ def refuse(*names: str) -> None:
             )
 
 
+cascade_option = click.option(
+    "--cascade",
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    metavar="AGREEMENT",
+    help="As 0.99: the offline judge settles what it is so sure of, the model judges the rest.",
+)
+
+
 def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     """Takes the `judge_options` and returns the judge."""
     from tiebe.judges import OFFLINE, Judge
@@ -611,6 +619,13 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
 @model_option
 @judge_options
 @click.option("--unanswerable", metavar="TEXT", help="Expected answer where there is none.")
+@cascade_option
+@click.option(
+    "--calibrate",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Measure the cascade on N of the rows first, as it must be on others than TiEBe's.",
+)
 @click.option("--column", multiple=True, metavar="OURS=THEIRS", help="As answer=gold; repeatable.")
 @click.option(
     "--annotate",
@@ -622,6 +637,8 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
 def judge_(
     rows: Path,
     unanswerable: str | None,
+    cascade: float | None,
+    calibrate: int | None,
     column: tuple[str, ...],
     annotate: int | None,
     out: Path | None,
@@ -637,7 +654,7 @@ def judge_(
     model, both drawn at random; --out names the CSV file that your labels are kept in.
     """
     from tiebe.errors import SettingsError
-    from tiebe.judges import verdict_fields
+    from tiebe.judges import OFFLINE, verdict_fields
     from tiebe.results import read_answers
 
     if annotate:
@@ -648,10 +665,14 @@ def judge_(
         raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
     columns = dict(pair.split("=", 1) for pair in column)
     budget = budget_of(given)
-    judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable)
+    if given["model"] == OFFLINE:
+        refuse("cascade", "calibrate")
+    judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable, cascade=cascade)
     needed = [columns.get(name, name) for name in ("question", "answer", "model_answer")]
     given_rows = list(read_answers(rows, *needed))
     with of_file(rows):
+        if calibrate:
+            click.echo(str(judge.calibrate(given_rows, calibrate)), err=True)
         verdicts = judge(given_rows)
     unscored = sum(verdict.correct is None for verdict in verdicts)
     if unscored:
@@ -741,6 +762,7 @@ def exam_(as_json: bool, **given: Any) -> None:
 @click.option("--judge-extra-body", metavar="JSON", help="Sent along to it.")
 @priced("--judge-price")
 @click.option("--judge-prompt", metavar="VERSION|FILE", help="event-1 by default.")
+@cascade_option
 @question_options
 @concurrency
 @click.option("--cutoff", metavar="MONTH", help="The last one that the model knows of, 2024-06.")
@@ -750,6 +772,7 @@ def evaluate_(
     run: Path | None,
     prompt: str | None,
     judge_prompt: str | None,
+    cascade: float | None,
     concurrency: int,
     cutoff: str | None,
     report: bool,
@@ -767,11 +790,11 @@ def evaluate_(
     by = given["judge_model"] or os.environ.get("TIEBE_JUDGE") or OFFLINE
     if by == OFFLINE:
         names = ("base_url", "key", "max_tokens", "extra_body", "price", "prompt")
-        refuse(*(f"judge_{name}" for name in names))
+        refuse("cascade", *(f"judge_{name}" for name in names))
     model = opened(given, budget, "answer", run=run)
     if by != OFFLINE:
         by = opened({**given, "judge_model": by}, budget, "judge", prefix="judge_", run=run)
-    judge = event_judge(by, judge_prompt, concurrency=concurrency)
+    judge = event_judge(by, judge_prompt, concurrency=concurrency, cascade=cascade)
     setting: dict[str, Any] = {"judge": judge, "prompt": prompt, "run": run, **selected(given)}
     if dry_run:
         click.echo(plan(model, budget=budget, **setting))

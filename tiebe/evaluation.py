@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from tiebe.answers import (
     BASE,
+    Item,
     answer,
     answer_stage,
     forms,
@@ -26,7 +27,7 @@ from tiebe.answers import (
 from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
-from tiebe.judges import OFFLINE, Case, Judge, chosen
+from tiebe.judges import OFFLINE, Case, Judge, chosen, is_own, measured
 from tiebe.llm import Ask, Budget, Messages, Model, count_tokens, open_model
 from tiebe.models import find_model
 from tiebe.records import (
@@ -95,6 +96,8 @@ class Judged:
     judge_served: str
     usage: Mapping[str, int] = field(default_factory=dict)
     """Tokens of the judgement."""
+    settled: bool | None = None
+    """See `Verdict`."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,8 @@ def evaluate(
     table = [to_row(row) | own for row in judged]
     manifest = _manifest(answers, judged, selection) | {"started": started, "ended": _now()}
     manifest["answers"]["parameters"] = opened.params
+    if by.cascade is not None:
+        manifest["cascade"] = _about_cascade(by, judged)
     manifest["model"] = _about(opened.name, cutoff)
     if folder is not None:
         _keep(folder, opened.name, table, manifest)
@@ -211,7 +216,8 @@ class Plan:
     Attributes:
         questions: How many there are.
         answers: How many of them are to be asked.
-        verdicts: How many answers are to be judged.
+        verdicts: How many answers are to be judged by the judge's model, or offline.
+        settled: About how many the offline judge settles for it in a cascade.
         usage: Tokens of both by model name; of answers that there are not yet, an estimate.
         cost: Dollars, where the models' prices are known.
         seconds: At `SECONDS` a call.
@@ -220,6 +226,7 @@ class Plan:
     questions: int
     answers: int
     verdicts: int
+    settled: int
     usage: Mapping[str, Mapping[str, int]]
     cost: float | None
     seconds: float
@@ -228,6 +235,7 @@ class Plan:
         lines = [
             f"{self.questions:,} questions: {self.answers:,} to be asked, "
             f"{self.verdicts:,} answers to be judged"
+            + (f", about {self.settled:,} settled offline" if self.settled else "")
         ]
         for name, usage in self.usage.items():
             prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
@@ -273,26 +281,32 @@ def plan(
                 answers.append(from_row(Answer, entry.rows[0]))
             else:
                 _count(usage, opened.name, messages_of(item, form), ANSWER_TOKENS)
+    cases = [_case(a) for a in answers]
+    sure = by.settle(cases)
+    asked = [(a, case) for a, case in zip(answers, cases, strict=True) if by.asks(case, sure)]
     if folder is None:
         seen, journal = by.stage(), by.journal()
-        done = sum(seen.key(_case(a)) in journal for a in answers)
+        done = sum(seen.key(case) in journal for _, case in asked)
     else:
         stage = _stage(by)
         with Journal(folder / "judge") as judged:
-            done = sum(stage.key(a) in judged for a in answers)
+            done = sum(stage.key(a) in judged for a, _ in asked)
     calls = usage.get(opened.name, Counter())["calls"]
-    verdicts = len(rows) - done
+    there = {a.question_id for a in answers}
+    typical = "x" * 4 * ANSWER_TOKENS
+    coming = [_typical(row, typical) for row in rows if row.question_id not in there]
+    settled = round(len(answers) - len(asked) + sum(map(by.share_settled, coming)))
+    verdicts = len(rows) - settled - done
     if by.asked is not None:
-        typical = "x" * 4 * ANSWER_TOKENS
         for row in rows[:verdicts]:
-            case = Case(row.question, (row.answer,), typical, row.language)
-            _count(usage, by.name, by.messages(case), VERDICT_TOKENS)
+            _count(usage, by.asked.name, by.messages(_typical(row, typical)), VERDICT_TOKENS)
         calls += verdicts
     prices = budget.prices if budget else {}
     return Plan(
         questions=len(rows),
         answers=len(rows) - len(answers),
         verdicts=verdicts,
+        settled=settled,
         usage=usage,
         cost=sum(budget.price(n, u) for n, u in usage.items())
         if budget and usage.keys() <= prices.keys()
@@ -345,11 +359,11 @@ def _stage(judge: Judge) -> Stage:
 def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> list[Judged]:
     """Judges the answers that there are; without a journal, verdicts are kept as `Judge` does."""
     there = [a for a in answers if a.finish != "failed"]
+    cases = [_case(a) for a in there]
     if journal is None:
-        made = iter(judge.verdicts([_case(a) for a in there]))
+        made = iter(judge.verdicts(cases))
     else:
-        outcome = run_stage(_stage(judge), there, journal, workers=judge.concurrency)
-        made = map(outcome.one, there)
+        made = iter(_kept_verdicts(there, cases, judge, journal))
     rows = []
     for a in answers:
         got = Drop("answer", a.id, "failed", a.raw) if a.finish == "failed" else next(made)
@@ -359,8 +373,68 @@ def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> 
     return rows
 
 
+def _kept_verdicts(
+    answers: Sequence[Answer], cases: Sequence[Case], judge: Judge, journal: Journal
+) -> list[Any]:
+    """Returns what a run folder has of answers, after judging what it had not: Judged or Drops.
+
+    What the offline judge settles in a cascade is written first, so that a run that was stopped
+    does not hold the hard answers only.
+    """
+    settled = judge.settle(cases)
+    sure = {a.id: settled.get(case.id) for a, case in zip(answers, cases, strict=True)}
+    asked = {a.id for a, case in zip(answers, cases, strict=True) if judge.asks(case, settled)}
+    easy = Stage(
+        "judge",
+        1,
+        lambda answer: [_row(answer, settled[_case(answer).id])],
+        (Judged,),
+        params=judge.cascade_params,
+    )
+    hard, workers = _stage(judge), judge.concurrency
+    rest = [a for a in answers if a.id not in asked]
+    if rest:
+        run_stage(easy, rest, journal, workers=workers, progress=judge.progress)
+    outcome = run_stage(
+        hard,
+        [a for a in answers if a.id in asked],
+        journal,
+        workers=workers,
+        progress=judge.progress,
+    )
+    made = [
+        judge.said(outcome.one(a) if a.id in asked else sure[a.id], sure[a.id]) for a in answers
+    ]
+    judge.tell(made)
+    return made
+
+
+def _about_cascade(judge: Judge, judged: Sequence[Judged]) -> dict[str, Any]:
+    """What was settled offline, and how the sample of it was judged by the model."""
+    sample = measured(judged)
+    low, high = sample.interval()
+    return {
+        **judge.cascade_params,
+        "calibration": to_row(judge.calibration) if judge.calibration else None,
+        "settled": sum(row.settled is not None for row in judged),
+        "sample": {"n": sample.n, "same": sample.same, "low": low, "high": high},
+    }
+
+
 def _case(answer: Answer) -> Case:
-    return Case(answer.question, (answer.answer,), answer.model_answer, answer.language or None)
+    return Case(
+        answer.question,
+        (answer.answer,),
+        answer.model_answer,
+        answer.language or None,
+        is_own(answer.region, answer.event_id),
+    )
+
+
+def _typical(item: Item, candidate: str) -> Case:
+    """The case that the answer to a question will be."""
+    own = is_own(item.region, item.event_id)
+    return Case(item.question, (item.answer,), candidate, item.language or None, own)
 
 
 def _row(answer: Answer, verdict: Verdict) -> Judged:
@@ -388,6 +462,7 @@ def _row(answer: Answer, verdict: Verdict) -> Judged:
         prompt=verdict.prompt,
         judge_served=verdict.served_model,
         usage=verdict.usage,
+        settled=verdict.settled,
     )
 
 

@@ -6,6 +6,9 @@ network. What a language model's reply does not say is asked for once more and i
 (`correct` is None): neither right nor wrong, and always counted.
 """
 
+import hashlib
+import json
+import logging
 import os
 import re
 from collections import Counter
@@ -15,19 +18,40 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from tiebe.engine import Stage, run_stage
+from tiebe.cascade import Agreement, Calibration, cascade_name, drawn, expected_share
+from tiebe.engine import Outcome, Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.lexical import fold
 from tiebe.llm import Ask, Model, Reply, json_objects, open_model
 from tiebe.models import PROVIDERS
-from tiebe.offline import IMITATES, NAME, is_refusal, judge_offline
+from tiebe.offline import (
+    IMITATES,
+    NAME,
+    Judgement,
+    is_refusal,
+    judge_offline,
+    least_confidence,
+    settles,
+)
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Drop, Verdict, dicts, record_id, to_row
-from tiebe.regions import LANGUAGES, row_language
+from tiebe.records import Drop, Verdict, canonical, dicts, from_row, record_id, to_row
+from tiebe.regions import LANGUAGES, REGIONS, row_language
 from tiebe.resources import home
 
-__all__ = ["OFFLINE", "Case", "Judge", "chosen", "judge", "read_verdict", "verdict_fields"]
+__all__ = [
+    "OFFLINE",
+    "Case",
+    "Judge",
+    "chosen",
+    "is_own",
+    "judge",
+    "measured",
+    "read_verdict",
+    "verdict_fields",
+]
+
+log = logging.getLogger(__name__)
 
 OFFLINE = "offline"
 _TRUTH = {"yes": True, "true": True, "no": False, "false": False}
@@ -45,6 +69,8 @@ class Case:
     candidate: str
     language: str | None = None
     """ISO 639 code of the question's language; None where it is not known."""
+    own: bool = False
+    """Whether the question is TiEBe's: what the offline judge was measured on."""
 
     @property
     def id(self) -> str:
@@ -72,6 +98,11 @@ class Judge:
         unanswerable: The expected answer by which a benchmark says that there is none; to decline
             is then correct.
         progress: Whether a progress bar goes to stderr.
+        cascade: The agreement with the model, as 0.99, at which the offline judge settles what it
+            is sure of and the model judges the rest and 3 % of the settled; None: the model judges
+            all. It settles nothing in a language that it has not learned, nor, before `calibrate`,
+            where a row is not TiEBe's: names an `event_id` and a `region` of `tiebe.REGIONS`.
+        calibration: What `calibrate` found, now or in an earlier process; None: nothing yet.
 
     Raises:
         SettingsError: No or an unknown model, no key for it, an unknown field.
@@ -86,6 +117,8 @@ class Judge:
     prompt_language: Literal["english", "native"] = "english"
     unanswerable: str | None = None
     progress: bool = True
+    cascade: float | None = None
+    calibration: Calibration | None = field(init=False, default=None)
     _decide: "_Offline | _LanguageModel" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -99,16 +132,24 @@ class Judge:
             )
         model = chosen(self.model)
         if model == OFFLINE:
-            for name, default in (("prompt", None), ("prompt_language", "english")):
+            names = {"prompt": None, "prompt_language": "english", "cascade": None}
+            for name, default in names.items():
                 if (given := getattr(self, name)) != default:
                     raise SettingsError(
-                        f"{name} is {str(given)!r}, and the judge 'offline' reads no prompt: leave "
+                        f"{name} is {str(given)!r}, and the judge 'offline' asks no model: leave "
                         "it out, or name a language model"
                     )
             self._decide = _Offline()
         else:
             opened = model if isinstance(model, Model) else open_model(model)
             self._decide = _LanguageModel(opened, self._form(), native=self._native)
+        if self.cascade is not None:
+            if not 0.5 < self.cascade < 1 or not least_confidence(self.cascade):
+                raise SettingsError(
+                    f"cascade is {self.cascade}, expected the agreement with the model that is "
+                    "wanted of what the offline judge settles, as 0.97 or 0.99; 0.995 is the most"
+                )
+            self.calibration = self._known_calibration()
 
     @property
     def _native(self) -> bool:
@@ -124,7 +165,9 @@ class Judge:
     @property
     def name(self) -> str:
         """Who judges, as every verdict says."""
-        return self._decide.name
+        if self.cascade is None:
+            return self._decide.name
+        return cascade_name(self._decide.name, self.cascade, NAME)
 
     @property
     def asked(self) -> Model | None:
@@ -138,7 +181,7 @@ class Judge:
 
     @property
     def params(self) -> dict[str, Any]:
-        """All that decides a verdict besides the case."""
+        """All that decides a verdict besides the case; of a cascade, one of its model."""
         return {**self._decide.params, "unanswerable": self.unanswerable}
 
     @property
@@ -147,13 +190,16 @@ class Judge:
         return isinstance(self._decide, _LanguageModel)
 
     def decide(self, case: Case) -> Verdict:
-        """Returns the verdict on one case.
+        """Returns the verdict on one case; in a cascade, that of its model.
 
         Raises:
             Wait: The model is busy or out of reach for now.
             ModelError: It refused for good.
         """
-        verdict = self._decide(case)
+        return self._answerable(case, self._decide(case))
+
+    def _answerable(self, case: Case, verdict: Verdict) -> Verdict:
+        """Turns the verdict on a refusal where there is no answer."""
         if self.unanswerable is not None and verdict.correct is not None:
             gold = self.unanswerable.casefold().strip()
             if any(text.casefold().strip() == gold for text in case.expected):
@@ -185,17 +231,200 @@ class Judge:
 
     def verdicts(self, cases: Sequence[Case | None]) -> list[Verdict]:
         """Judges cases; see `__call__`. What is None is unscored."""
-        stage = self.stage()
+        there = [case for case in cases if case is not None]
+        settled = self.settle(there)
         outcome = run_stage(
-            stage,
-            [case for case in cases if case is not None],
+            self.stage(),
+            [case for case in there if self.asks(case, settled)],
             self.journal(),
             workers=self.concurrency if self.paid else 1,
             progress=self.progress,
         )
         lost = Drop("judge", "", "failed", "there is no answer to judge")
-        made = (lost if case is None else outcome.one(case) for case in cases)
-        return [self.unscored(got.detail) if isinstance(got, Drop) else got for got in made]
+
+        def made(case: Case | None) -> Verdict:
+            sure = None if case is None else settled.get(case.id)
+            got: Any = lost
+            if case is not None:
+                got = outcome.one(case) if self.asks(case, settled) else sure
+            verdict: Verdict = self.said(got, sure)
+            return verdict
+
+        verdicts = [made(case) for case in cases]
+        self.tell(verdicts)
+        return verdicts
+
+    def settle(self, cases: Sequence[Case]) -> dict[str, Verdict]:
+        """Returns, by the ids of cases, the verdicts of which the offline judge is sure enough.
+
+        There are none without a cascade, and none on other questions than TiEBe's before they
+        were calibrated.
+        """
+        if self.cascade is None:
+            return {}
+        holds = self.calibration is not None and self.calibration.holds
+        known = [case for case in cases if case.own or holds]
+        if others := len(cases) - len(known):
+            why = (
+                f"calibrated, and {self.calibration}"
+                if self.calibration
+                else "measure them first: Judge.calibrate(rows), or --calibrate 300"
+            )
+            log.warning(
+                "cascade: %d of %d answers are not to TiEBe's questions and are all judged by "
+                "the model; %s",
+                *(others, len(cases), why),
+            )
+        sure = self._surely(known)
+        made = ((case.id, sure.one(case)) for case in known)
+        return {key: got for key, got in made if isinstance(got, Verdict)}
+
+    def asks(self, case: Case, settled: Mapping[str, Verdict]) -> bool:
+        """Returns whether the model judges a case: one that is not settled, or of the sample."""
+        return case.id not in settled or drawn(case.id)
+
+    def said(self, got: Any, sure: Verdict | None) -> Any:
+        """Returns the verdict on a case.
+
+        Args:
+            got: What the model said, or the offline judge where the model was not asked: a Verdict,
+                another record with its fields, or a Drop.
+            sure: The offline judge's verdict, where it settles the case. It stands where the model
+                was asked as well and gave none.
+        """
+        if isinstance(got, Drop):
+            return sure if sure is not None else self.unscored(got.detail)
+        if self.cascade is None:
+            return got
+        if sure is not None and got.correct is None:
+            return replace(sure, usage=got.usage)
+        by = got.judge
+        judge = by if by.startswith(self.name) else by.replace(self._decide.name, self.name, 1)
+        return replace(got, judge=judge, settled=None if sure is None else sure.correct)
+
+    def share_settled(self, case: Case) -> float:
+        """Returns an estimate of whether a case will be settled whose answer is not known yet."""
+        if self.cascade is None:
+            return 0.0
+        if self.calibration is not None and self.calibration.holds:
+            return 1 - self.calibration.kept
+        learned = (case.language or "en") in least_confidence(self.cascade)
+        return expected_share(self.cascade) if case.own and learned else 0.0
+
+    def tell(self, verdicts: Iterable[Any]) -> Agreement | None:
+        """Logs what a cascade came to, a warning where it surely falls short; None without one."""
+        if self.cascade is None:
+            return None
+        verdicts = list(verdicts)
+        settled = sum(verdict.settled is not None for verdict in verdicts)
+        agreement = measured(verdicts)
+        short = agreement.misses(self.cascade)
+        log.log(
+            logging.WARNING if short else logging.INFO,
+            "cascade: %d of %d settled; of a sample that the model judged too, %s%s",
+            *(settled, len(verdicts), agreement),
+            f": BELOW the {self.cascade:.1%} wanted, judge without cascade" if short else "",
+        )
+        return agreement
+
+    def _surely(self, cases: Sequence[Case]) -> Outcome:
+        """Runs the offline judge: to a case its verdict, or a Drop where it is not sure enough."""
+        offline, target = _Offline(), self.cascade or 1.0
+
+        def run(case: Case) -> Iterator[Verdict | Drop]:
+            said = offline.judgement(case)
+            if not settles(said, target):
+                yield Drop(OFFLINE, case.id, "unsure", said.doubt or f"{said.confidence:.4f}")
+                return
+            verdict = self._answerable(case, offline.told(said))
+            yield replace(verdict, judge=self.name, settled=verdict.correct)
+
+        stage = Stage(OFFLINE, 1, run, (Verdict,), params=self.cascade_params)
+        return run_stage(stage, cases, Journal(None), workers=1, progress=self.progress)
+
+    @property
+    def cascade_params(self) -> dict[str, Any]:
+        """All that decides whether the offline judge settles a case; empty without a cascade."""
+        if self.cascade is None:
+            return {}
+        return {
+            "offline": NAME,
+            "target": self.cascade,
+            "least_confidence": least_confidence(self.cascade),
+            "unanswerable": self.unanswerable,
+        }
+
+    def calibrate(self, rows: Iterable[Any], n: int = 300) -> Calibration:
+        """Measures on one's own rows how far the offline judge agrees with the model.
+
+        From then on the cascade settles answers of such rows too, unless what it would settle
+        surely falls short of `cascade`. What was found is kept under `TIEBE_HOME`, as verdicts
+        are, and holds for the same columns, model, prompt and agreement; the verdicts are not paid
+        for again when all rows are judged.
+
+        Args:
+            rows: As in `__call__`.
+            n: How many of them are judged by both, drawn by their hashes.
+
+        Raises:
+            SettingsError: There is no cascade.
+            RecordError: There is no answer in the rows; see `cases`.
+            ModelError: The model cannot be asked.
+        """
+        if self.cascade is None or self.asked is None:
+            raise SettingsError("there is nothing to calibrate: give cascade=, as 0.99")
+        cases = {case.id: case for case in self.cases(rows) if case is not None}
+        some = [cases[key] for key in sorted(cases)[: max(0, n)]]
+        if not some:
+            raise RecordError("there is no answer to calibrate the cascade on")
+        outcome = run_stage(
+            *(self.stage(), some, self.journal()),
+            workers=self.concurrency,
+            progress=self.progress,
+        )
+        sure = self._surely(some)
+        got = [(outcome.one(case), sure.one(case)) for case in some]
+        judged = [(v, s) for v, s in got if isinstance(v, Verdict) and v.correct is not None]
+        pairs = [(v.correct, s.settled) for v, s in judged if isinstance(s, Verdict)]
+        if not judged:
+            raise RecordError(f"{self._decide.name} gave a verdict on none of {len(some)} answers")
+        agreement = Agreement.of(pairs)
+        usage = sum((Counter(v.usage) for v, _ in judged), Counter[str]())
+        self.calibration = Calibration(
+            judge=self.name,
+            target=self.cascade,
+            n=len(judged),
+            settled=agreement.n,
+            same=agreement.same,
+            usage=dict(usage),
+            cost=self.asked.cost(usage) if self.asked.cost else None,
+        )
+        if self._lasting:
+            path = self._calibration_file()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_name(path.name + ".new")
+            new.write_bytes(canonical(to_row(self.calibration)) + b"\n")
+            new.replace(path)
+        return self.calibration
+
+    def _calibration_file(self) -> Path:
+        columns = sorted((self.columns or {}).items())
+        key = canonical([columns, self.params, self.cascade_params])
+        return home() / "calibrations" / f"{hashlib.sha256(key).hexdigest()}.json"
+
+    def _known_calibration(self) -> Calibration | None:
+        path = self._calibration_file()
+        if not (self._lasting and path.is_file()):
+            return None
+        try:
+            return from_row(Calibration, json.loads(path.read_bytes()), where=str(path))
+        except (RecordError, ValueError) as error:
+            raise RecordError(f"{path}: no calibration: delete it and calibrate again") from error
+
+    @property
+    def _lasting(self) -> bool:
+        """Whether what was decided is kept beyond this process."""
+        return self.cache and self.asked is not None and self.asked.lasting
 
     def stage(self) -> Stage:
         """Returns the stage from a `Case` to its `Verdict`."""
@@ -215,8 +444,7 @@ class Judge:
 
     def journal(self) -> Journal:
         """Returns where verdicts are kept: under `TIEBE_HOME`, or in memory."""
-        lasting = isinstance(self._decide, _LanguageModel) and self._decide.model.lasting
-        return _kept(home() / "verdicts") if self.cache and lasting else Journal(None)
+        return _kept(home() / "verdicts") if self._lasting else Journal(None)
 
     def messages(self, case: Case) -> list[dict[str, str]]:
         """Returns how a case is put to the language model; nothing where there is none."""
@@ -224,7 +452,7 @@ class Judge:
 
     def unscored(self, reason: str) -> Verdict:
         """Returns the verdict on what could not be judged."""
-        return self._decide.verdict(None, refusal=False, reasoning=reason)
+        return replace(self._decide.verdict(None, refusal=False, reasoning=reason), judge=self.name)
 
 
 def judge(
@@ -259,8 +487,26 @@ def judge(
 def verdict_fields(verdict: Verdict) -> dict[str, Any]:
     """Returns what a verdict adds to a row of a file."""
     row = to_row(verdict)
-    names = ("correct", "refusal", "reasoning", "confidence", "decided_by", "judge", "prompt")
+    names = ["correct", "refusal", "reasoning", "confidence", "decided_by", "judge", "prompt"]
+    if verdict.settled is not None:
+        names.append("settled")
     return {name: row[name] for name in names}
+
+
+def measured(verdicts: Iterable[Any]) -> Agreement:
+    """Returns how the model judged what the offline judge had settled, where both did."""
+    return Agreement.of(
+        (verdict.correct, verdict.settled)
+        for verdict in verdicts
+        if verdict.decided_by != OFFLINE
+        and verdict.correct is not None
+        and verdict.settled is not None
+    )
+
+
+def is_own(region: str, event_id: str) -> bool:
+    """Returns whether a row with these fields is TiEBe's."""
+    return region in REGIONS and bool(event_id)
 
 
 def chosen(model: Ask | Model | None) -> Ask | Model:
@@ -311,7 +557,10 @@ def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case
         raise RecordError(f"row {number}: {names['answer']}: no accepted answer is given")
     told = text("language", language or ""), str(row.get("region") or "")
     code = row_language(*told, str(row.get("split") or ""))
-    return Case(text("question", question), accepted, text("model_answer", candidate), code or None)
+    own = is_own(str(row.get("region") or ""), str(row.get("event_id") or ""))
+    return Case(
+        text("question", question), accepted, text("model_answer", candidate), code or None, own
+    )
 
 
 class _Offline:
@@ -322,7 +571,13 @@ class _Offline:
     params: Mapping[str, Any] = {"model": name}
 
     def __call__(self, case: Case) -> Verdict:
+        return self.told(self.judgement(case))
+
+    def judgement(self, case: Case) -> Judgement:
         (said,) = judge_offline([case.question], [case.expected], [case.candidate], [case.language])
+        return said
+
+    def told(self, said: Judgement) -> Verdict:
         if said.refusal:
             reasoning = "it declines to answer"
         elif said.correct:

@@ -34,6 +34,7 @@ __all__ = [
     "OfflineModel",
     "is_refusal",
     "judge_offline",
+    "least_confidence",
     "load",
     "settles",
 ]
@@ -294,14 +295,25 @@ def settles(judgement: Judgement, target: float, *, model: OfflineModel | None =
             that is no lower counts, and none settles above the last.
         model: The judge that comes with the library, unless another is given.
     """
-    model = model or load()
     if judgement.correct and judgement.doubt:
         return False
+    least = least_confidence(target, model=model).get(judgement.language)
+    return least is not None and judgement.confidence >= least
+
+
+def least_confidence(target: float, *, model: OfflineModel | None = None) -> dict[str, float]:
+    """Returns, by language, from which confidence on a judgement settles; in others none does.
+
+    Args:
+        target: See `settles`.
+        model: See `settles`.
+    """
+    model = model or load()
     column = int(np.searchsorted(model.targets, np.float32(target)))
     if column == len(model.targets):
-        return False
-    row = model.languages.index(judgement.language)
-    return judgement.confidence >= float(model.thresholds[row, column])
+        return {}
+    least = zip(model.languages, model.thresholds[:, column].tolist(), strict=True)
+    return {code: round(confidence, 5) for code, confidence in least if confidence <= 1}
 
 
 def look(

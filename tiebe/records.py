@@ -179,6 +179,9 @@ class Verdict:
     """`name@version`."""
     usage: Mapping[str, int] = field(default_factory=dict)
     raw: str = ""
+    settled: bool | None = None
+    """In a cascade: what the offline judge says of `correct`, where it is sure enough to settle it;
+    a sample of these is decided by the model all the same."""
 
 
 def to_row(record: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pandas as pd
 from scipy.sparse import csc_array
 from scipy.special import stdtr, stdtrit
 
+from tiebe.cascade import Agreement, wanted
 from tiebe.errors import RecordError, SettingsError, nearest
 from tiebe.models import find_model
 from tiebe.records import dicts
@@ -1157,7 +1158,21 @@ def judge_notes(rows: Rows) -> list[str]:
             f"{share:.0%} of the verdicts are of the offline judge, which imitates one language "
             "model: models that lie close together may rank otherwise under that model itself."
         )
-    return notes
+    return notes + [_cascade_note(name, data) for name in judges if wanted(name)]
+
+
+def _cascade_note(judge: str, data: pd.DataFrame) -> str:
+    """Tells how the model judged a sample of what the offline judge had settled for it."""
+    part = data[texts(data, "judge").str.startswith(judge)]
+    settled, target = _truth(part, "settled"), wanted(judge) or 0.0
+    asked = part["correct"].notna() & (texts(part, "decided_by") != "offline")
+    both = part[settled.notna() & asked]
+    agreement = Agreement.of(zip(both["correct"], settled[both.index], strict=True))
+    short = f": BELOW the {target:.1%} wanted" if agreement.misses(target) else ""
+    return (
+        f"{judge}: {settled.notna().mean():.0%} of {len(part):,} answers were settled offline; of "
+        f"a sample that the model judged too, {agreement}{short}."
+    )
 
 
 # What the benchmark covers
