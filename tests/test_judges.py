@@ -166,8 +166,8 @@ def test_the_language_of_a_row_is_its_code(row: dict[str, str], code: str | None
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(SettingsError, match="columns names 'gold'"):
         Judge("offline", columns={"gold": "answer"})
-    for more in ({"prompt": "1"}, {"prompt_language": "native"}):
-        with pytest.raises(SettingsError, match=f"{next(iter(more))} is .* reads no prompt"):
+    for more in ({"prompt": "1"}, {"prompt_language": "native"}, {"cascade": 0.99}):
+        with pytest.raises(SettingsError, match=f"{next(iter(more))} is .* asks no model"):
             Judge("offline", **more)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="prompt_language is 'pt'"):
         Judge("offline", prompt_language="pt")  # type: ignore[arg-type]
