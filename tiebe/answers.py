@@ -12,7 +12,7 @@ from typing import Any
 from tiebe.engine import Stage, run_stage
 from tiebe.errors import RecordError
 from tiebe.journal import Journal
-from tiebe.llm import Ask, Messages, Model, open_model
+from tiebe.llm import Ask, Messages, Model, open_model, visible
 from tiebe.prompts import Prompt, load_prompt
 from tiebe.records import Answer, Drop, dicts, record_id, to_row
 from tiebe.regions import REGIONS, row_language
@@ -29,6 +29,7 @@ __all__ = [
     "kept_answers",
     "messages_of",
     "prompted",
+    "read_reply",
     "without_label",
 ]
 
@@ -232,6 +233,11 @@ def _failed(item: Item, model: Model, prompt: Prompt, detail: str) -> Answer:
         prompt_sha=prompt.sha256,
         finish="failed",
     )
+
+
+def read_reply(raw: str, item: Item, form: Callable[[str], Prompt]) -> str:
+    """Returns the answer in a raw reply to an item: without thoughts, without its label."""
+    return without_label(visible(raw), *form(item.language).labels.values())
 
 
 def without_label(text: str, *labels: str) -> str:

@@ -1,0 +1,16 @@
+"""The README's section of other harnesses: TiEBe's own scores of the five questions."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from five_questions import SCORES
+
+
+def test_the_scores_that_the_others_are_held_against(
+    commands: Callable[[str], list[str]], shell: Callable[[str, Path], str], tmp_path: Path
+) -> None:
+    evaluate, score = commands("runs/own")
+    shell(evaluate, tmp_path)
+    (own,) = json.loads(shell(score, tmp_path))
+    assert {name: own[name] for name in SCORES} == SCORES

@@ -1,0 +1,5 @@
+"""TiEBe as a task of other people's harnesses, each an extra of its own.
+
+What is asked is the prompt `answer`, what judges is `tiebe.Judge`: a harness brings the model and
+counts. None of its packages is imported before it itself imports its adapter.
+"""
