@@ -45,9 +45,14 @@ demo: $(VENV)/.installed-all $(VENV)/.installed-model ## Builds a small release 
 test: $(VENV)/.installed-all,test $(VENV)/.installed-model ## Runs the tests.
 	$(BIN)/python -m pytest $(ARGS)
 
-test-harness: ## Runs the tests of other people's harnesses, in a virtual environment of their own.
-	$(MAKE) VENV=.venv-inspect .venv-inspect/.installed-builder,inspect,test
-	.venv-inspect/bin/python -m pytest -m harness $(ARGS)
+# Harnesses disagree on versions of what they share, hence a virtual environment each.
+HARNESSES := inspect lm-eval
+
+test-harness: $(HARNESSES:%=test-harness-%) ## Runs the tests of other people's harnesses, each in a virtual environment of its own.
+
+test-harness-%:
+	$(MAKE) VENV=.venv-$* .venv-$*/.installed-builder,$*,test
+	.venv-$*/bin/python -m pytest -m harness $(ARGS)
 
 lint: $(VENV)/.installed-all,lint ## ruff, ruff format and mypy strict.
 	$(BIN)/ruff check .

@@ -11,10 +11,9 @@ from typing import Any
 from builder.release import Edition, write_release
 from tiebe.records import Question, record_id
 
-ROWS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in Path(__file__).with_name("adapters").joinpath("five_questions.jsonl").open("rb")
-]
+_FILE = Path(__file__).with_name("adapters") / "five_questions.jsonl"
+
+ROWS: list[dict[str, Any]] = list(map(json.loads, _FILE.read_bytes().splitlines()))
 
 SCORES = {"n": 5, "accuracy": 2 / 4, "refusal": 1 / 4, "unscored": 1}
 """What must come out: of five answers four hold a verdict, two of them right, one a refusal."""

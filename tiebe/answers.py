@@ -28,6 +28,7 @@ __all__ = [
     "items",
     "kept_answers",
     "messages_of",
+    "prompt_of",
     "prompted",
     "read_reply",
     "without_label",
@@ -210,6 +211,11 @@ def messages_of(item: Item, form: Callable[[str], Prompt]) -> Messages:
     region = REGIONS[item.region].phrase if item.region in REGIONS else item.region
     place = region.replace("_", " ") or "the world"
     return form(item.language).render(question=item.question, region=place)
+
+
+def prompt_of(item: Item, form: Callable[[str], Prompt]) -> str:
+    """Returns how an item is put to a model as one text, for harnesses that take no messages."""
+    return "\n\n".join(message["content"] for message in messages_of(item, form))
 
 
 def flat(answer: Answer) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tiebe.answers import flat, without_label
 from tiebe.errors import RecordError
+from tiebe.llm import visible
 from tiebe.records import Answer, from_row, read_rows
 
 __all__ = ["read_answers", "read_upstream", "read_verdicts"]
@@ -97,7 +98,13 @@ def _lm_eval(path: Path) -> Iterator[dict[str, Any]]:
             raise RecordError(f"{path}:{number}: doc.question: no task of questions and answers")
         known = {name: doc[name] for name in _FIELDS if doc.get(name) is not None}
         texts = {"question": doc["question"], "answer": answer}
-        yield {**known, **texts, "model": model, "model_answer": without_label(reply), "raw": reply}
+        yield {
+            **known,
+            **texts,
+            "model": model,
+            "model_answer": without_label(visible(reply)),
+            "raw": reply,
+        }
 
 
 def _lm_eval_model(folder: Path) -> str:
