@@ -242,7 +242,12 @@ def test_a_judge_that_knows_the_truth_passes_and_can_be_cited() -> None:
     assert result.fresh == len(CASES) and result.usage["calls"] == len(CASES) + 1
     prompt = load_prompt("judge")
     assert f"oracle, judge@1 (sha256 {prompt.sha256[:12]}), exam " in result.citation
-    assert result.citation.endswith("100.0% [99.1%, 100.0%] of 415")
+    assert result.citation.endswith("100.0% [99.1%, 100.0%] of 415, 1 unscored")
+
+
+def test_a_judge_that_gives_no_verdict_is_told() -> None:
+    result = examine(Judge(lambda _: "Hm.", progress=False), CASES[:5])
+    assert result.citation.endswith(": no verdict on any of 5")
 
 
 def test_the_exam_verb_prints_a_table_and_the_citation() -> None:

@@ -129,10 +129,13 @@ class Examined:
     def citation(self) -> str:
         """The judge with its score: what a paper that uses it can print."""
         row = self.table.iloc[0]
-        exam = hashlib.sha256(_FILE.read_bytes()).hexdigest()[:8]
+        who = f"{self.judge}, exam {hashlib.sha256(_FILE.read_bytes()).hexdigest()[:8]}"
+        if not row["n"]:
+            return f"{who}: no verdict on any of {row['unscored']:.0f}"
+        unscored = f", {row['unscored']:.0f} unscored" if row["unscored"] else ""
         return (
-            f"{self.judge}, exam {exam}: {row['accuracy']:.1%} "
-            f"[{row['low']:.1%}, {row['high']:.1%}] of {row['n']:.0f}"
+            f"{who}: {row['accuracy']:.1%} [{row['low']:.1%}, {row['high']:.1%}] "
+            f"of {row['n']:.0f}{unscored}"
         )
 
 
