@@ -140,8 +140,8 @@ def test_nothing_is_settled_outside_tiebe_until_it_was_measured(
     by = judge(m)
     by(given)
     assert len(m.asked) == 150
-    assert "150 of 150 answers are not to TiEBe's questions" in caplog.text
-    assert "measure them first: Judge.calibrate(rows), or --calibrate 300" in caplog.text
+    assert "off for 150 of 150 answers, as they are not to TiEBe's questions" in caplog.text
+    assert "Judge.calibrate(rows), or --calibrate 300" in caplog.text
     found = by.calibrate(given, n=120)
     assert (found.n, found.agreement.same) == (120, found.settled) and found.holds
     assert 70 <= found.settled <= 90 and by.calibration == found
@@ -156,7 +156,8 @@ def test_a_calibration_that_falls_short_settles_nothing(caplog: pytest.LogCaptur
     found = by.calibrate(given)
     assert not found.holds and "so the model judges all" in str(found)
     assert {v.decided_by for v in by(given)} == {"m"}
-    assert "calibrated, and m, cascade 0.99" in caplog.text
+    assert "as calibrated, m, cascade 0.99" in caplog.text
+    assert {v.decided_by for v in by(rows(20))} == {"m"}  # TiEBe's too: what was measured decides
 
 
 def test_a_calibration_is_found_by_the_next_process_and_its_verdicts_paid_once() -> None:
@@ -353,7 +354,9 @@ def test_the_verbs_take_a_cascade(tmp_path: Path) -> None:
     assert "60 of 90 answers settled (67%), 60 of 60 the same" in told.stderr
     found = list(read_rows(out, "correct"))
     assert {r["decided_by"] for r in found} == {"offline", f"replay:{replies}"}
-    assert sum(r.get("settled") is True for r in found) == 60 and {r["mine"] for r in found} == {1}
+    assert [r["settled"] for r in found] == [True if n % 3 else None for n in range(90)] and {
+        r["mine"] for r in found
+    } == {1}
     scored = CliRunner().invoke(main, ["score", str(out)])
     assert "67% of 90 answers were settled offline" in scored.stderr
     assert "of the verdicts are of the offline judge" in scored.stderr

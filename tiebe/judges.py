@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from tiebe.cascade import Agreement, Calibration, cascade_name, drawn, expected_share
+from tiebe.cascade import Agreement, Calibration, cascade_name, drawn, expected_share, wanted
 from tiebe.engine import Outcome, Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
@@ -98,10 +98,11 @@ class Judge:
         unanswerable: The expected answer by which a benchmark says that there is none; to decline
             is then correct.
         progress: Whether a progress bar goes to stderr.
-        cascade: The agreement with the model, as 0.99, at which the offline judge settles what it
-            is sure of and the model judges the rest and 3 % of the settled; None: the model judges
-            all. It settles nothing in a language that it has not learned, nor, before `calibrate`,
-            where a row is not TiEBe's: names an `event_id` and a `region` of `tiebe.REGIONS`.
+        cascade: How surely, as 0.99, the offline judge must agree with the model that it imitates
+            to settle an answer; yours judges the rest, and 3 % of the settled, to tell how far
+            both agree. None: it judges all. Nothing is settled in a language that the offline
+            judge has not learned, nor, before `calibrate`, of a row that is not TiEBe's own:
+            without an `event_id`, or a `region` among `tiebe.REGIONS`.
         calibration: What `calibrate` found, now or in an earlier process; None: nothing yet.
 
     Raises:
@@ -257,27 +258,27 @@ class Judge:
     def settle(self, cases: Sequence[Case]) -> dict[str, Verdict]:
         """Returns, by the ids of cases, the verdicts of which the offline judge is sure enough.
 
-        There are none without a cascade, and none on other questions than TiEBe's before they
-        were calibrated.
+        There are none without a cascade. Where it was calibrated, what was measured decides;
+        before, only answers to TiEBe's own questions are settled.
         """
         if self.cascade is None:
             return {}
-        holds = self.calibration is not None and self.calibration.holds
-        known = [case for case in cases if case.own or holds]
+        known = [case for case in cases if self._measured(case)]
         if others := len(cases) - len(known):
             why = (
-                f"calibrated, and {self.calibration}"
+                f"as calibrated, {self.calibration}"
                 if self.calibration
-                else "measure them first: Judge.calibrate(rows), or --calibrate 300"
+                else "as they are not to TiEBe's questions; measure it on them by "
+                "Judge.calibrate(rows), or --calibrate 300"
             )
-            log.warning(
-                "cascade: %d of %d answers are not to TiEBe's questions and are all judged by "
-                "the model; %s",
-                *(others, len(cases), why),
-            )
+            log.warning("cascade: off for %d of %d answers, %s", others, len(cases), why)
         sure = self._surely(known)
         made = ((case.id, sure.one(case)) for case in known)
         return {key: got for key, got in made if isinstance(got, Verdict)}
+
+    def _measured(self, case: Case) -> bool:
+        """Whether it is known how far the offline judge can be trusted with such a case."""
+        return case.own if self.calibration is None else self.calibration.holds
 
     def asks(self, case: Case, settled: Mapping[str, Verdict]) -> bool:
         """Returns whether the model judges a case: one that is not settled, or of the sample."""
@@ -306,10 +307,10 @@ class Judge:
         """Returns an estimate of whether a case will be settled whose answer is not known yet."""
         if self.cascade is None:
             return 0.0
-        if self.calibration is not None and self.calibration.holds:
-            return 1 - self.calibration.kept
         learned = (case.language or "en") in least_confidence(self.cascade)
-        return expected_share(self.cascade) if case.own and learned else 0.0
+        if not (learned and self._measured(case)):
+            return 0.0
+        return 1 - self.calibration.kept if self.calibration else expected_share(self.cascade)
 
     def tell(self, verdicts: Iterable[Any]) -> Agreement | None:
         """Logs what a cascade came to, a warning where it surely falls short; None without one."""
@@ -488,7 +489,7 @@ def verdict_fields(verdict: Verdict) -> dict[str, Any]:
     """Returns what a verdict adds to a row of a file."""
     row = to_row(verdict)
     names = ["correct", "refusal", "reasoning", "confidence", "decided_by", "judge", "prompt"]
-    if verdict.settled is not None:
+    if wanted(verdict.judge):
         names.append("settled")
     return {name: row[name] for name in names}
 
