@@ -457,5 +457,25 @@ def status(run: Path) -> None:
     click.echo(f"release {settings.release.version}: {release if release.exists() else 'not yet'}")
 
 
+@main.command("compact")
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def compact_(run: Path) -> None:
+    """Rewrites the journals of a run that many processes wrote: each key once, in few parts.
+
+    RUN may also be a folder of verdicts under TIEBE_HOME. No run may be writing meanwhile.
+    """
+    from tiebe.errors import RecordError
+    from tiebe.journal import compact
+
+    folders = sorted({path.parent for path in run.rglob("[0-9]*.jsonl")})
+    if not folders:
+        raise RecordError(f"{run}: there is no journal in it: name a run folder")
+    for folder in folders:
+        done = compact(folder)
+        parts, size = done.parts, done.size
+        name = folder.relative_to(run) if folder != run else folder.name
+        click.echo(f"{name}: {parts[0]} -> {parts[1]} parts, {size[0]:,} -> {size[1]:,} bytes")
+
+
 if __name__ == "__main__":
     main()

@@ -1,16 +1,20 @@
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tiebe import journal as journals
 from tiebe.errors import RecordError
-from tiebe.journal import Journal
+from tiebe.journal import Compacted, Journal, compact
 
 
 def key(number: int) -> str:
@@ -172,3 +176,130 @@ def test_kill_loses_nothing_acknowledged(tmp_path: Path) -> None:
             assert acknowledged
             assert all(key(n) in journal for n in range(acknowledged[-1] + 1))
             assert [r["n"] for e in journal for r in e.rows] == list(range(len(journal)))
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that hold some ten lines."""
+    monkeypatch.setattr(journals, "PART", 1000)
+
+
+def entries(folder: Path) -> list[tuple[str, object]]:
+    with Journal(folder) as journal:
+        return [(entry.key, entry.rows) for entry in journal]
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("fsync", [False, True])
+def test_a_full_part_is_followed_by_another(tmp_path: Path, fsync: bool) -> None:
+    with Journal(tmp_path, fsync=fsync) as journal:
+        for n in range(50):
+            journal.append(key(n), [{"n": n}])
+        assert [entry.rows[0]["n"] for entry in journal] == [*range(50)]
+    parts = sorted(tmp_path.glob("*.jsonl"))
+    assert len(parts) > 4 and all(part.stat().st_size >= 1000 for part in parts[:-1])
+    assert [p.with_suffix(".index").exists() for p in parts] == [True] * (len(parts) - 1) + [False]
+    before = entries(tmp_path)
+    with Journal(tmp_path) as journal:
+        journal.append(key(50), [{"n": 50}])
+        assert len(journal) == 51
+    assert len(sorted(tmp_path.glob("*.jsonl"))) == len(parts)
+    assert entries(tmp_path)[:50] == before
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_threads_fill_many_parts(tmp_path: Path) -> None:
+    with Journal(tmp_path, fsync=True) as journal:
+
+        def write(first: int) -> None:
+            for n in range(first, first + 50):
+                journal.append(key(n), [{"n": n}])
+
+        threads = [threading.Thread(target=write, args=(50 * t,)) for t in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with Journal(tmp_path) as journal:
+        assert [journal.get(key(n)).rows for n in range(400)] == [[{"n": n}] for n in range(400)]
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("fault", ["gone", "cut", "changed", "of a shorter part"])
+def test_an_index_that_does_not_fit_is_not_believed(tmp_path: Path, fault: str) -> None:
+    fill(tmp_path, 40)
+    before = entries(tmp_path)
+    index = tmp_path / "0000.index"
+    data = index.read_bytes()
+    part = tmp_path / "0000.jsonl"
+    if fault == "gone":
+        index.unlink()
+    elif fault == "cut":
+        index.write_bytes(data[:-40])
+    elif fault == "changed":
+        index.write_bytes(data[:-1] + b"x")
+    else:
+        lines = part.read_bytes().splitlines(keepends=True)
+        part.write_bytes(b"".join(lines) + lines[0].replace(key(0).encode(), key(99).encode()))
+        before.append((key(99), before[0][1]))
+    assert sorted(entries(tmp_path)) == sorted(before)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_compacting_leaves_each_key_once_in_few_parts(tmp_path: Path) -> None:
+    for n in range(6):  # six writers at a time, each with a part of its own
+        part = fill(tmp_path / "one", 4)
+        part.rename(tmp_path / f"{n:04d}.jsonl")
+        (tmp_path / "one" / "0000.jsonl").unlink(missing_ok=True)
+    with (tmp_path / "0003.jsonl").open("ab") as file:
+        file.write(b'{"key":"torn')
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.jsonl"))
+    before = entries(tmp_path)
+    one = (tmp_path / "0000.jsonl").stat().st_size
+    assert compact(tmp_path) == Compacted((6, 1), (size - 12, one))
+    assert [path.name for path in sorted(tmp_path.glob("*.*"))] == ["0006.jsonl"]
+    assert entries(tmp_path) == before
+    fill(tmp_path, 60)
+    assert compact(tmp_path).parts[1] > 4 and len(entries(tmp_path)) == 60
+
+
+def test_a_compaction_that_is_killed_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "PART", 600)
+    fill(tmp_path / "whole", 30)
+    before = entries(tmp_path / "whole")
+    steps = 0
+
+    def counted(real: Callable[..., object], limit: int) -> Callable[..., object]:
+        def step(*args: object, **options: object) -> object:
+            nonlocal steps
+            steps += 1
+            if steps > limit:
+                raise KeyboardInterrupt
+            return real(*args, **options)
+
+        return step
+
+    for limit in range(40):
+        folder = shutil.copytree(tmp_path / "whole", tmp_path / str(limit))
+        steps = 0
+        with monkeypatch.context() as patch:
+            for name in ("rename", "unlink"):
+                patch.setattr(Path, name, counted(getattr(Path, name), limit))
+            with contextlib.suppress(KeyboardInterrupt):
+                compact(folder)
+        assert sorted(entries(folder)) == sorted(before)
+        compact(folder)
+        assert sorted(entries(folder)) == sorted(before)
+        if steps <= limit:
+            break
+    assert 10 < limit < 39
+
+
+def test_a_journal_in_use_is_not_compacted(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(key(1), [{"n": 1}])
+        with pytest.raises(RecordError, match="being written to"):
+            compact(tmp_path)
+    assert compact(tmp_path).parts == (1, 1)

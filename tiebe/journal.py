@@ -3,28 +3,39 @@
 A journal is a folder of JSON-lines parts, one writer per part. A line is
 `{"key": …, "rows": […] | "drop": {…}, "usage": {…}, "at": …}`; what has a key there is never
 computed again. A process killed at any byte leaves at most one torn last line per part, which the
-next opening cuts off. Standard library only.
+next opening cuts off. A part that has reached `PART` bytes is full: an index beside it, which may
+be deleted, spares the next opening reading it. Standard library only.
 """
 
 import fcntl
 import json
 import os
+import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tiebe.errors import RecordError
 
-__all__ = ["Entry", "Journal"]
+__all__ = ["PART", "Compacted", "Entry", "Journal", "compact"]
+
+PART = 1 << 26
+"""Bytes from which on a part is full, and lines go to the next."""
 
 _HEAD = b'{"key":"'
 _KEY = slice(len(_HEAD), len(_HEAD) + 64)
 _TAIL = b"}\n"
 _BATCH = 1 << 18  # bytes between two fsyncs of a journal that does not sync each line
 _OFFSET_BITS = 44
+_INDEX = ".index"
+_INDEX_HEAD = struct.Struct(">8sQI")  # a mark, the size of its part, a checksum of what follows
+_INDEX_LINE = struct.Struct(">32sQ")  # a key and where its line begins
+_INDEX_MARK = b"tiebe-1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +85,23 @@ class Journal:
         part = len(self._paths)
         self._paths.append(path)
         self._readers.append(fd)
-        offset = 0
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    if mine:  # torn by a kill: it was never acknowledged
-                        os.ftruncate(fd, offset)
-                    break
-                if not line.startswith(_HEAD) or not line.endswith(_TAIL):
-                    raise self._damaged(path, number)
-                try:
-                    key = bytes.fromhex(line[_KEY].decode("ascii"))
-                except ValueError as error:
-                    raise self._damaged(path, number) from error
-                self._index.setdefault(key, part << _OFFSET_BITS | offset)
+        size = os.fstat(fd).st_size
+        keys = _read_index(path, size) if size >= PART else None
+        if keys is None:
+            keys = []
+            offset = 0
+            for line in _lines(path):
+                keys.append((bytes.fromhex(line[_KEY].decode("ascii")), offset))
                 offset += len(line)
-        if mine and self._writer is None:
-            self._writer, self._part, self._size, self._synced = fd, part, offset, offset
+            if mine and offset < size:  # torn by a kill: it was never acknowledged
+                os.ftruncate(fd, offset)
+            size = offset
+            if mine and size >= PART:
+                _write_index(path, size, keys)
+        for key, at in keys:
+            self._index.setdefault(key, part << _OFFSET_BITS | at)
+        if mine and self._writer is None and size < PART:
+            self._writer, self._part, self._size, self._synced = fd, part, size, size
         elif mine:
             fcntl.flock(fd, fcntl.LOCK_UN)
 
@@ -101,13 +112,6 @@ class Journal:
         except BlockingIOError:
             return False
         return True
-
-    @staticmethod
-    def _damaged(path: Path, number: int) -> RecordError:
-        return RecordError(
-            f"{path}:{number}: not a journal line; delete this line and run again: "
-            "only its own record is done anew"
-        )
 
     def _new_part(self) -> None:
         """Makes a part of this writer's own."""
@@ -124,9 +128,20 @@ class Journal:
             break
         fcntl.flock(fd, fcntl.LOCK_EX)
         _sync_folder(self.folder)
-        self._writer, self._part, self._size = fd, len(self._paths), 0
+        self._writer, self._part, self._size, self._synced = fd, len(self._paths), 0, 0
         self._paths.append(path)
         self._readers.append(fd)
+
+    def _end_part(self) -> None:
+        """Lets go of a full part, if there is one: on the disk, with its index."""
+        if self._writer is None:
+            return
+        os.fsync(self._writer)
+        first, end = self._part << _OFFSET_BITS, (self._part + 1) << _OFFSET_BITS
+        keys = [(key, at - first) for key, at in self._index.items() if first <= at < end]
+        _write_index(self._paths[self._part], self._size, keys)
+        fcntl.flock(self._writer, fcntl.LOCK_UN)
+        self._writer = None
 
     def append(
         self,
@@ -163,8 +178,10 @@ class Journal:
         with self._lock:
             if raw_key in self._index:
                 return
-            if self._writer is None:
-                self._new_part()
+            if self._writer is None or self._size >= PART:
+                with self._sync_lock:  # who waits for the old part's sync must not see the new one
+                    self._end_part()
+                    self._new_part()
             assert self._writer is not None
             self._write(self._writer, line)
             self._index[raw_key] = self._part << _OFFSET_BITS | self._size
@@ -232,7 +249,7 @@ class Journal:
                 number = 1 + sum(
                     1 for _ in iter(lambda: file.tell() < offset and file.readline(), False)
                 )
-            raise self._damaged(self._paths[part], number) from error
+            raise _damaged(self._paths[part], number) from error
 
     def close(self) -> None:
         """Syncs what was written and lets go of the files."""
@@ -248,6 +265,123 @@ class Journal:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What `compact` did to a journal."""
+
+    parts: tuple[int, int]
+    """How many before and after."""
+    size: tuple[int, int]
+    """Bytes before and after."""
+
+
+def compact(folder: Path) -> Compacted:
+    """Rewrites a journal: each key once, in as few parts as there can be.
+
+    Killed at any time it leaves every entry readable, some of them twice, and can run again.
+
+    Raises:
+        RecordError: Another process writes to the journal, or a line is damaged.
+    """
+    old = sorted(folder.glob("*.jsonl"))
+    with ExitStack() as stack:
+        for path in old:
+            file = stack.enter_context(path.open("rb"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RecordError(
+                    f"{path}: it is being written to; compact when no run is"
+                ) from error
+        before = sum(path.stat().st_size for path in old)
+        new = _merged(folder, old)
+        for path in old:
+            path.unlink()
+            path.with_suffix(_INDEX).unlink(missing_ok=True)
+        _sync_folder(folder)
+    return Compacted((len(old), len(new)), (before, sum(path.stat().st_size for path in new)))
+
+
+def _merged(folder: Path, old: Sequence[Path]) -> list[Path]:
+    """Writes the first line of each key into new parts, and makes them visible at once."""
+    seen: set[bytes] = set()
+    parts: list[Path] = []
+    number = 1 + max((int(path.stem) for path in old if path.stem.isdecimal()), default=-1)
+    keys: list[tuple[bytes, int]] = []
+    lines = (line for path in old for line in _lines(path))
+    line = next(lines, None)
+    while line is not None:
+        path = folder / f"{number + len(parts):04d}.jsonl"
+        keys, size = [], 0
+        with _partial(path).open("wb") as file:
+            while line is not None and size < PART:
+                key = bytes.fromhex(line[_KEY].decode("ascii"))
+                if key not in seen:
+                    seen.add(key)
+                    keys.append((key, size))
+                    size += file.write(line)
+                line = next(lines, None)
+            file.flush()
+            os.fsync(file.fileno())
+        parts.append(path)
+        if size >= PART:
+            _write_index(path, size, keys)
+    for path in parts:
+        _partial(path).rename(path)
+    _sync_folder(folder)
+    return parts
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yields the lines of a part; not a torn last one.
+
+    Raises:
+        RecordError: Another one is damaged.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            if not (line.startswith(_HEAD) and line.endswith(_TAIL) and _is_key(line[_KEY])):
+                raise _damaged(path, number)
+            yield line
+
+
+def _is_key(text: bytes) -> bool:
+    return len(text) == 64 and not text.translate(None, b"0123456789abcdef")
+
+
+def _damaged(path: Path, number: int) -> RecordError:
+    return RecordError(
+        f"{path}:{number}: not a journal line; delete this line and run again: "
+        "only its own record is done anew"
+    )
+
+
+def _write_index(path: Path, size: int, keys: Iterable[tuple[bytes, int]]) -> None:
+    """Writes beside a full part where its lines are."""
+    body = b"".join(_INDEX_LINE.pack(key, at) for key, at in keys)
+    index = path.with_suffix(_INDEX)
+    _partial(index).write_bytes(_INDEX_HEAD.pack(_INDEX_MARK, size, zlib.crc32(body)) + body)
+    _partial(index).rename(index)
+
+
+def _read_index(path: Path, size: int) -> list[tuple[bytes, int]] | None:
+    """Returns the keys of a part and where their lines begin; None without an index that fits."""
+    try:
+        data = path.with_suffix(_INDEX).read_bytes()
+    except FileNotFoundError:
+        return None
+    head, body = data[: _INDEX_HEAD.size], data[_INDEX_HEAD.size :]
+    if head != _INDEX_HEAD.pack(_INDEX_MARK, size, zlib.crc32(body)):
+        return None
+    return list(_INDEX_LINE.iter_unpack(body))
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from builder.cli import main
 from builder.demo import PAGES, REPLIES, serve
+from tiebe.journal import Journal
 
 TOML = """
 [release]
@@ -187,3 +188,17 @@ def test_check_of_a_run_writes_the_audit_beside_it(tmp_path: Path) -> None:
     lines = (run / "audit.jsonl").read_text("utf-8").splitlines()
     assert len(lines) > 4 and (run / "audit.html").stat().st_size > 5000
     assert {json.loads(line)["split"] for line in lines} == {"english", "native"}
+
+
+def test_compact(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    assert "there is no journal in it" in one_line(invoke("compact", run))
+    for number in range(3):
+        with Journal(tmp_path / "one") as journal:
+            journal.append(f"{number:064x}", [{"n": number}])
+        (run / "collect").mkdir(exist_ok=True)
+        (tmp_path / "one/0000.jsonl").rename(run / f"collect/{number:04d}.jsonl")
+    told = invoke("compact", run).output
+    assert told.startswith("collect: 3 -> 1 parts, ")
+    with Journal(run / "collect") as journal:
+        assert len(journal) == 3
