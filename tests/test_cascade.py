@@ -262,18 +262,26 @@ def test_a_budget_holds_and_goes_on() -> None:
 
 
 RUN = """
-import json, sys
-from tiebe import Judge
+import json, os, sys
+from tiebe import Judge, evaluate
 from tiebe.llm import open_model
 from tiebe.records import to_row
 rows = [json.loads(line) for line in open(sys.argv[2])]
 judge = Judge(open_model("stub", base_url=sys.argv[1]), "event-1", cascade=0.99, progress=False)
-print(json.dumps([to_row(verdict) for verdict in judge(rows)]))
+answers = {row["question"]: row["model_answer"] for row in rows}
+def candidate(prompt):
+    return next(a for q, a in answers.items() if q in prompt)
+if sys.argv[3] == "judge":
+    print(json.dumps([to_row(verdict) for verdict in judge(rows)]))
+else:
+    run = os.path.join(os.environ["TIEBE_HOME"], "run")
+    print(json.dumps(evaluate(candidate, judge=judge, questions=rows, run=run).rows))
 """
 
 
+@pytest.mark.parametrize("what", ["judge", "evaluate"])
 def test_a_killed_run_ends_as_one_that_was_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     log, path = tmp_path / "requests.jsonl", tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in rows(600)))
@@ -282,7 +290,7 @@ def test_a_killed_run_ends_as_one_that_was_not(
         def seen() -> list[dict[str, Any]]:
             return [json.loads(line) for line in log.read_text().splitlines()]
 
-        command = [sys.executable, "-c", RUN, server.base_url, str(path)]
+        command = [sys.executable, "-c", RUN, server.base_url, str(path), what]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         while not log.exists() or len(seen()) < 70:
             assert process.poll() is None, "it ended before it could be killed"

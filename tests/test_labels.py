@@ -1,9 +1,13 @@
 import csv
+import json
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tiebe.cli import main
 from tiebe.errors import RecordError
 from tiebe.keyboard import Decision
 from tiebe.labels import COLUMNS, draw, label_page, read_csv
@@ -68,3 +72,31 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RecordError, match="no CSV file"):
         label_page(draw(ROWS, 2), path)
+
+
+def test_a_person_judges_a_file_of_another_benchmark_by_the_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def post(url: str, body: object) -> None:
+        urllib.request.urlopen(url, json.dumps(body).encode(), timeout=10).close()
+
+    def person(address: str) -> int:
+        with urllib.request.urlopen(address + "cards", timeout=10) as reply:
+            cards = json.load(reply)["cards"]
+        for card in cards:
+            post(address + "decide", {"id": card["id"], "choice": "correct"})
+        post(address + "end", {})
+        return 0
+
+    monkeypatch.setattr("click.launch", person)
+    path, out = tmp_path / "rows.jsonl", tmp_path / "labels.csv"
+    rows = [{"gold" if k == "answer" else k: v for k, v in row.items()} for row in ROWS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["judge", str(path), "--annotate", "20", "--column", "answer=gold"]
+    result = CliRunner().invoke(main, [*command, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    lines = read_csv(out)
+    assert len({line["id"] for line in lines}) == 20 and {r["correct"] for r in lines} == {"true"}
+    assert {line["answer"] for line in lines} == {"Ann", "Ann\nAnna"}
+    result = CliRunner().invoke(main, command[:-2])
+    assert result.exit_code == 1 and "rows.jsonl:1: answer: there is no such field" in result.stderr

@@ -657,18 +657,21 @@ def judge_(
     from tiebe.judges import OFFLINE, verdict_fields
     from tiebe.results import read_answers
 
-    if annotate:
-        answers = list(read_answers(rows, "question", "answer", "model_answer"))
-        label(answers, annotate, out or Path("labels.csv"))
-        return
     if any("=" not in pair for pair in column):
         raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
     columns = dict(pair.split("=", 1) for pair in column)
+    needed = [columns.get(name, name) for name in ("question", "answer", "model_answer")]
+    if annotate:
+        named = (
+            {**row, **{ours: row.get(theirs) for ours, theirs in columns.items()}}
+            for row in read_answers(rows, *needed)
+        )
+        label(list(named), annotate, out or Path("labels.csv"))
+        return
     budget = budget_of(given)
     if given["model"] == OFFLINE:
         refuse("cascade", "calibrate")
     judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable, cascade=cascade)
-    needed = [columns.get(name, name) for name in ("question", "answer", "model_answer")]
     given_rows = list(read_answers(rows, *needed))
     with of_file(rows):
         if calibrate:

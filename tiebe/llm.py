@@ -727,6 +727,7 @@ def _serve(weights: str, port: int) -> None:
     slots, context = 4, 2048
     params = xllamacpp.CommonParams()
     params.model.path = weights
+    params.model_alias = {Path(weights).stem}  # what it says it served, instead of the path
     params.hostnames = ["127.0.0.1"]
     params.port = port
     params.n_parallel = slots
