@@ -78,7 +78,9 @@ class PagesSettings:
                 f"pages.source = {self.source!r}: expected a MediaWiki API's URL or 'folder:PATH'"
             )
         if not 1000 <= self.years[0] <= self.years[1] <= 9999:
-            raise SettingsError(f"pages.years = {[*self.years]}: expected [first, last]")
+            raise SettingsError(
+                f"pages.years = {[*self.years]}: expected [first, last], the earlier first"
+            )
         if self.settled_days < 0:
             raise SettingsError(f"pages.settled_days = {self.settled_days}: expected 0 or more")
         if not self.contact.isprintable() or not self.contact.isascii():

@@ -172,9 +172,34 @@ def read_settings(path: Path) -> Settings:
     try:
         settings = msgspec.convert(raw, Settings)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{path}: {error}") from error
+        raise SettingsError(f"{path}: {_in_toml(str(error))}") from error
     _check(settings, path)
     return settings
+
+
+_KINDS = {
+    "str": 'a text in quotes ("…")',
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list […]",
+    "object": "a table",
+}
+
+
+def _in_toml(message: str) -> str:
+    """Returns what is wrong with a value, in the words of who writes TOML."""
+    told, _, place = message.partition(" - at `$.")
+    key = place.rstrip("`")
+    if found := re.fullmatch(r"Expected `([^`]+)`, got `([^`]+)`", told):
+        expected, got = (
+            " or ".join(_KINDS.get(kind, kind) for kind in kinds.split(" | "))
+            for kinds in found.groups()
+        )
+        return f"{key} must be {expected}, and is {got}"
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", told):
+        return f"{f'{key}.{missing[1]}'.lstrip('.')} is missing, and is needed"
+    return told if told.lstrip("[").startswith(key) else f"{key}: {told}"
 
 
 def _refuse_unknown(table: Mapping[str, Any], kind: type, where: str, path: Path) -> None:
@@ -206,7 +231,10 @@ def _check(settings: Settings, path: Path) -> None:
     _check_shares(settings.check.max_share, f"{path}: check.max_share")
     if settings.generate.article_tokens < 100:
         refuse("generate.article_tokens", settings.generate.article_tokens, "at least 100")
-    settings.regions()
+    try:
+        settings.regions()
+    except SettingsError as error:
+        raise SettingsError(f"{path}: pages.regions: {error}") from error
 
 
 def read_shares(pairs: Iterable[str]) -> dict[str, float]:
