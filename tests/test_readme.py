@@ -129,3 +129,8 @@ def test_the_two_commands_of_a_clone_are_there() -> None:
             subprocess.run(
                 [*shlex.split(line), "--dry-run"], cwd=ROOT, check=True, capture_output=True
             )
+
+
+def test_the_changelog_is_short() -> None:
+    lines = re.findall(r"^- (.*)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert lines and [line for line in lines if len(line.split()) > 25] == []
