@@ -26,6 +26,7 @@ from tiebe.records import dicts
 from tiebe.regions import REGIONS, find_regions
 
 __all__ = [
+    "COUNTRIES",
     "INDICATORS",
     "KEYS",
     "MONTH",
@@ -802,6 +803,10 @@ def english_native(
 # Indicators
 
 
+COUNTRIES = 4
+"""With fewer a correlation says nothing."""
+
+
 def correlations(
     rows: Rows, by: Sequence[str] = ("split",), *, bootstrap: Bootstrap = DEFAULT
 ) -> pd.DataFrame:
@@ -856,12 +861,13 @@ def correlations(
                         **_correlation(x, accuracy, method == "spearman", bootstrap),
                     }
                 )
-    return pd.DataFrame(lines)
+    columns = [*by, "indicator", "method", "log", "n", "value", "low", "high", "p"]
+    return pd.DataFrame(lines, columns=columns)
 
 
 def _correlation(x: Floats, y: Floats, ranks: bool, bootstrap: Bootstrap) -> dict[str, float]:
     """Returns a correlation, its interval and the p value of none at all."""
-    if len(x) < 4:
+    if len(x) < COUNTRIES:
         return {"value": np.nan, "low": np.nan, "high": np.nan, "p": np.nan}
     random = np.random.default_rng(bootstrap.seed)
 

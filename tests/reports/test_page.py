@@ -342,6 +342,22 @@ def test_a_report_of_almost_nothing(browser, tmp_path):
         report([], tmp_path)
 
 
+def test_what_too_few_rows_cannot_tell_is_not_drawn(browser, tmp_path):
+    row = {"model": "own", "question": "Who?", "answer": "A", "month": "05", "split": "english"}
+    rows = [
+        row | {"region": region, "year": year, "correct": year > "2019", "id": f"{region} {year}"}
+        for region in ("Brazil", "Portugal")
+        for year in ("2019", "2021")
+    ]
+    page = browser.new_page()
+    page.goto(report(rows, tmp_path).as_uri())
+    page.wait_for_selector("#overview svg")
+    assert page.locator("#regions, #time, #answers").count() == 3
+    assert page.locator("#figure-cutoffs, #indicators, #models, a[href='#models']").count() == 0
+    assert "nan" not in page.inner_text("body").lower()
+    page.close()
+
+
 def test_without_the_library_of_the_charts_the_remedy_is_named(verdicts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     _library.cache_clear()

@@ -141,7 +141,12 @@ def make_charts(tables: Mapping[str, Table], models: list[str]) -> list[Chart]:
             _availability(),
         )
     )
-    return [chart for chart in charts if all(name in tables for name in chart.tables)]
+    drawn = [chart for chart in charts if all(name in tables for name in chart.tables)]
+    if "cutoffs" in tables and (tables["cutoffs"].data[["stated", "month"]] == "").all(axis=None):
+        drawn = [
+            chart for chart in drawn if chart.name != "cutoffs"
+        ]  # neither is known of any model
+    return drawn
 
 
 _PERCENT = {"format": "%", "title": None, "tickCount": 5}

@@ -369,18 +369,18 @@ def _answers(data: pd.DataFrame) -> str:
 
 def _sections(tables: Mapping[str, Table]) -> list[tuple[str, str]]:
     """Returns the sections that the page has: id and name."""
-    needs = (
-        ("overview", "Overview", None),
-        ("regions", "Regions", "regions"),
-        ("time", "Time", "years_by_model"),
-        ("languages", "Languages", "english_native"),
-        ("indicators", "Indicators", "indicators"),
-        ("models", "Models", None),
-        ("coverage", "Coverage", "coverage"),
-        ("answers", "Answers", None),
-        ("method", "Method", None),
+    needs: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+        ("overview", "Overview", ()),
+        ("regions", "Regions", ("regions",)),
+        ("time", "Time", ("years_by_model",)),
+        ("languages", "Languages", ("english_native",)),
+        ("indicators", "Indicators", ("indicators",)),
+        ("models", "Models", ("differences", "agreement")),
+        ("coverage", "Coverage", ("coverage",)),
+        ("answers", "Answers", ()),
+        ("method", "Method", ()),
     )
-    return [(id, name) for id, name, table in needs if table is None or table in tables]
+    return [(id, name) for id, name, any_of in needs if not any_of or set(any_of) & set(tables)]
 
 
 def _count(number: int, noun: str) -> str:

@@ -12,6 +12,7 @@ from tiebe.errors import RecordError
 from tiebe.models import find_model
 from tiebe.regions import REGIONS
 from tiebe.scores import (
+    COUNTRIES,
     INDICATORS,
     MONTH,
     QUESTION_TYPES,
@@ -228,8 +229,8 @@ def _indicators(inputs: Inputs) -> pd.DataFrame:
         slug for slug in data["region"].unique() if slug in REGIONS and REGIONS[slug].indicators
     ]
     data = data[data["region"].isin(known) & data["correct"].notna()]
-    if data.empty:
-        return data
+    if data["region"].nunique() < COUNTRIES:
+        return data.iloc[:0]
     per_model = data.groupby(["split", "region", "model"])["correct"].mean()
     table = per_model.groupby(["split", "region"]).mean().rename("accuracy").reset_index()
     size = data.groupby(["split", "region"]).size().rename("n").reset_index()
@@ -241,7 +242,7 @@ def _indicators(inputs: Inputs) -> pd.DataFrame:
 
 def _correlations(inputs: Inputs) -> pd.DataFrame:
     data = between(inputs.verdicts, before=EVENTS["before 2023"])
-    return correlations(data, bootstrap=inputs.bootstrap) if len(data) else data
+    return correlations(data, bootstrap=inputs.bootstrap).dropna(subset=["value"])
 
 
 def _coverage(inputs: Inputs) -> pd.DataFrame:
