@@ -39,6 +39,17 @@ else
 endif
 	@touch $@
 
+# The index's torch may bring gigabytes of CUDA that no test here needs: TORCH names another, as a
+# wheel of the CPU's build.
+TORCH ?= torch
+$(VENV)/.installed-torch: | $(VENV)/bin/python
+ifdef UV
+	uv pip install --quiet --python $(BIN)/python '$(TORCH)'
+else
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+endif
+	@touch $@
+
 demo: $(VENV)/.installed-all $(VENV)/.installed-model ## Builds a small release from bundled inputs, asks the local model, judges and scores.
 	$(BIN)/tiebe-build demo
 
@@ -46,12 +57,12 @@ test: $(VENV)/.installed-all,test $(VENV)/.installed-model ## Runs the tests.
 	$(BIN)/python -m pytest $(ARGS)
 
 # Harnesses disagree on versions of what they share, hence a virtual environment each.
-HARNESSES := inspect lm-eval
+HARNESSES := inspect lm-eval lighteval
 
 test-harness: $(HARNESSES:%=test-harness-%) ## Runs the tests of other people's harnesses, each in a virtual environment of its own.
 
 test-harness-%:
-	$(MAKE) VENV=.venv-$* .venv-$*/.installed-builder,$*,test
+	$(MAKE) VENV=.venv-$* $(if $(filter lighteval,$*),.venv-$*/.installed-torch) .venv-$*/.installed-builder,$*,test
 	.venv-$*/bin/python -m pytest -m harness $(ARGS)
 
 lint: $(VENV)/.installed-all,lint ## ruff, ruff format and mypy strict.

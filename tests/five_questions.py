@@ -18,6 +18,12 @@ ROWS: list[dict[str, Any]] = list(map(json.loads, _FILE.read_bytes().splitlines(
 SCORES = {"n": 5, "accuracy": 2 / 4, "refusal": 1 / 4, "unscored": 1}
 """What must come out: of five answers four hold a verdict, two of them right, one a refusal."""
 
+BY_SPLIT = {
+    "english": {"n": 4, "accuracy": 1 / 3, "refusal": 1 / 3, "unscored": 1},
+    "native": {"n": 1, "accuracy": 1.0, "refusal": 0.0, "unscored": 0},
+}
+"""The same, for harnesses that have a task per split."""
+
 
 def write(folder: Path) -> Path:
     """Writes the five as a release of Brazil."""

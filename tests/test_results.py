@@ -75,11 +75,13 @@ def test_upstreams_files_are_scored_and_judged_again(tmp_path: Path) -> None:
 def test_samples_of_lm_eval_are_answers(tmp_path: Path) -> None:
     folder = tmp_path / "org__model"
     path = folder / "samples_tiebe_2026-01-01T00-00-00.jsonl"
-    write(path, sample(0, " Resposta: Ann"), sample(0, "x", filter="strict"), sample(1, "Bob"))
+    thought = "<think>Ann?</think>Bob"
+    write(path, sample(0, " Resposta: Ann"), sample(0, "x", filter="strict"), sample(1, thought))
     for given in (path, folder, tmp_path):
         first, second = read_answers(given)
         assert (first["model_answer"], first["raw"]) == ("Ann", " Resposta: Ann")
         assert (second["id"], second["language"], second["model"]) == ("q1", "pt", "org/model")
+        assert second["model_answer"] == "Bob"
     (folder / "results_2026.json").write_text(json.dumps({"model_name": "org/model-7b"}))
     assert {row["model"] for row in read_answers(folder)} == {"org/model-7b"}
     judged = CliRunner().invoke(main, ["judge", str(folder), "--model", "offline"])

@@ -41,6 +41,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
             "TIEBE_HOME": str(root / "tiebe"),
             "OPENAI_BASE_URL": server,
             "OPENAI_API_KEY": "none",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it is fetched
         }
         publish = f"from builder.publish import publish; publish(Path({str(release)!r}), {HUB!r})"
         script = f"from pathlib import Path; {publish}"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from five_questions import SCORES
+from five_questions import BY_SPLIT, SCORES
 
 
 def test_the_scores_that_the_others_are_held_against(
@@ -14,3 +14,5 @@ def test_the_scores_that_the_others_are_held_against(
     shell(evaluate, tmp_path)
     (own,) = json.loads(shell(score, tmp_path))
     assert {name: own[name] for name in SCORES} == SCORES
+    by_split = json.loads(shell(score.replace("--by model", "--by split"), tmp_path))
+    assert {own["split"]: {name: own[name] for name in SCORES} for own in by_split} == BY_SPLIT
