@@ -37,6 +37,7 @@ def test_the_wheel_holds_code_and_data_and_no_tests(wheel: Path) -> None:
     for needed in (
         "tiebe/py.typed",
         "tiebe/models.toml",
+        "tiebe/adapters/lm_eval_tasks/tiebe.yaml",
         "tiebe/_data/prompts/generate/paper.jinja",
         "tiebe/_data/dataset_card/README.md.jinja",
         "builder/demo/replies.jsonl",
