@@ -154,6 +154,17 @@ def test_compare_prints_what_changed_and_writes_flips(run, tmp_path):
     assert run("compare", files[0]).exit_code == 1
 
 
+def test_compare_tells_that_two_judged(run, tmp_path):
+    row = {"id": "1", "question": "Who?", "correct": True}
+    for name, judge in (("gpt-4o", "gpt-4o"), ("offline", "offline-1")):
+        line = row | {"model": name, "decided_by": name, "judge": judge}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line) + "\n")
+    result = run("compare", tmp_path / "gpt-4o.jsonl", tmp_path / "offline.jsonl", "--json")
+    assert result.exit_code == 0 and json.loads(result.stdout)
+    assert "of 2 judges (gpt-4o; offline-1)" in result.stderr
+    assert "50% of the verdicts are of the offline judge" in result.stderr
+
+
 def test_reproduce_prints_numbers_beside_ours(run, tmp_path):
     english = tmp_path / "data" / "english"
     english.mkdir(parents=True)

@@ -189,9 +189,11 @@ def report_(
 @as_json
 def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: bool) -> None:
     """Compares runs (or files of verdicts) in order, or releases: what changed, is it noise."""
+    import pandas as pd
+
     from tiebe.errors import SettingsError
     from tiebe.reports.comparison import compare_releases, compare_runs
-    from tiebe.scores import Bootstrap
+    from tiebe.scores import Bootstrap, judge_notes
 
     short = [path.stem for path in paths]
     names = [
@@ -208,10 +210,10 @@ def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: b
             {n: load_tiebe(language="both", source=p) for n, p in zip(names, paths, strict=True)}
         )
     else:
-        found = compare_runs(
-            {n: read_verdicts((p,)) for n, p in zip(names, paths, strict=True)},
-            bootstrap=Bootstrap(draws=draws),
-        )
+        runs = {n: read_verdicts((p,)) for n, p in zip(names, paths, strict=True)}
+        found = compare_runs(runs, bootstrap=Bootstrap(draws=draws))
+        for note in judge_notes(pd.concat(runs.values(), ignore_index=True)):
+            click.echo(note, err=True)
     if flips is not None:
         found.flips.to_csv(flips, index=False)
     show({name: table.data for name, table in found.tables.items()}, as_json=as_json)
