@@ -157,24 +157,22 @@ def _label() -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{words})\**\s*:\**\s*")
 
 
-def _scripts(flat: str) -> tuple[str, ...]:
-    return tuple(name for name, pattern in _SCRIPTS.items() if pattern.search(flat))
+def _scripts(flat: str) -> frozenset[str]:
+    return frozenset(name for name, pattern in _SCRIPTS.items() if pattern.search(flat))
 
 
-@lru_cache(4096)
-def _phrases(flat: str, language: str, kinds: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Where phrases of each kind begin: in the language, in English, in any other script's."""
-    scripts = _scripts(flat)
+def _phrases(
+    flat: str, scripts: Set[str], language: str, kinds: Sequence[str]
+) -> Iterator[list[int]]:
+    """Yields where phrases of each kind begin: in the language, in English, in other scripts."""
     near = (language, "en") if language in KNOWN_LANGUAGES else KNOWN_LANGUAGES
     codes = [
         c
         for c in KNOWN_LANGUAGES
         if _SCRIPT_OF.get(c, "latin") in scripts and (c in near or c in _SCRIPT_OF)
     ]
-    return tuple(
-        tuple(sorted(m.start() for c in codes for m in _pattern(kind, c).finditer(flat)))
-        for kind in kinds
-    )
+    for kind in kinds:
+        yield sorted(m.start() for c in codes for m in _pattern(kind, c).finditer(flat))
 
 
 def guess_language(text: str) -> str:
@@ -291,11 +289,7 @@ def read(text: str, language: str) -> Reading:
         text: Any text; hostile ones cost no more than others.
         language: ISO 639 code; words of English are known besides.
     """
-    return _read(text[:_LIMIT], language)
-
-
-@lru_cache(8192)
-def _read(text: str, language: str) -> Reading:
+    text = text[:_LIMIT]
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     flat = fold(text)
@@ -305,6 +299,10 @@ def _read(text: str, language: str) -> Reading:
         text = _HAN_NUMBER.sub(lambda m: str(_han(m[0])), text)
     reader.take([_word(token) for token in _TOKEN.findall(_DATE.sub(reader.date, text))])
     return reader.reading(flat)
+
+
+# Questions and expected answers come again with each model's answer.
+_reread = lru_cache(4096)(read)
 
 
 class _Reader:
@@ -493,12 +491,19 @@ _ASKED = {
     "asks_how": re.compile(_HOW),
     "asks_which": re.compile(_WHICH),
 }
+_Found = dict[str, float]
+
+
+@lru_cache(4096)
+def _asked(question: str) -> _Found:
+    return {name: bool(pattern.search(question)) for name, pattern in _ASKED.items()}
+
+
 # Where the main clause of an answer ends and its details begin.
 _DETAIL = re.compile(
     "[,;(]| (?:which|who|including|after|while|because|following|with|que|porque|qui|als|dass|weil"
     "|который|которая|которые|и|und|et|y|e|and) "
 )
-_Found = dict[str, float]
 
 Rarity = Callable[[str], float]
 """How rare a term is, 1 to 8, in quarters: sums are then exact in whatever order."""
@@ -544,22 +549,24 @@ def features(
         Counts, ratios and distances, rounded to three decimals; -1 stands for "not applicable".
     """
     body, final = spoken(candidate)
-    q, e, c = read(question, language), read(expected, language), read(body, language)
+    q, e = _reread(question[:_LIMIT], language), _reread(expected[:_LIMIT], language)
+    c = read(body, language)
+    said = manner(c, language, phrasing)
     wanted = (e.terms - q.terms) or e.terms
     weights = {term: rarity(term) for term in wanted}
     found = (
         _sizes(q, e, c, wanted, weights)
         | _overlap(q, e, c, weights, rarity)
-        | _order(e, c, weights)
+        | _order(q, e, c, weights, rarity)
         | _sentences(q, e, c, weights, rarity)
         | _clauses(e, c, weights, language)
         | _final(c, final, wanted, weights, e.numbers - q.numbers, language)
         | _names(q, e, c)
         | _numbers(q, e, c)
         | _dates(q, e, c)
-        | _contrast(e, c, language)
-        | manner(c, language, phrasing)
-        | {name: bool(pattern.search(q.flat)) for name, pattern in _ASKED.items()}
+        | _contrast(e, c, language, (said["negations"], said["hedges"]))
+        | said
+        | _asked(q.flat)
     )
     return {name: round(float(value), 3) for name, value in found.items()}
 
@@ -627,12 +634,14 @@ def _overlap(
     }
 
 
-def _order(e: Reading, c: Reading, weights: Mapping[str, float]) -> _Found:
+def _order(
+    q: Reading, e: Reading, c: Reading, weights: Mapping[str, float], rarity: Rarity
+) -> _Found:
     order = list(dict.fromkeys(term for term in e.sequence if term in weights))
     hits = [term in c.terms for term in order]
     half = (len(hits) + 1) // 2
     places = [place for place, term in enumerate(c.sequence) if term in weights]
-    pairs = set(zip(e.sequence, e.sequence[1:], strict=False))
+    pairs, given = _pairs(e.sequence), _pairs(c.sequence)
     longest = _longest_run(e.sequence, c.sequence)
     return {
         "first_three": _share(sum(hits[:3]), len(hits[:3])),
@@ -640,11 +649,37 @@ def _order(e: Reading, c: Reading, weights: Mapping[str, float]) -> _Found:
         "first_place": places[0] if places else 99,
         "first_place_share": _share(places[0], len(c.sequence)) if places else -1,
         "spread": places[-1] - places[0] if places else -1,
-        "pairs": _share(
-            len(pairs & set(zip(c.sequence, c.sequence[1:], strict=False))), len(pairs)
-        ),
+        "pairs": _share(len(pairs & given), len(pairs)),
+        "pairs_known": _share(len(given & (pairs | _pairs(q.sequence))), len(given)),
+        "replaced": _replaced(q, e, c, rarity),
         "longest_run_share": _share(longest, len(e.sequence)),
     }
+
+
+def _pairs(sequence: Sequence[str]) -> set[tuple[str, str]]:
+    return set(zip(sequence, sequence[1:], strict=False))
+
+
+def _replaced(q: Reading, e: Reading, c: Reading, rarity: Rarity) -> float:
+    """How telling the terms are that stand in another's place, between the same neighbours."""
+    due, given = Counter(e.sequence), Counter(c.sequence)
+    place = {term: at for at, term in enumerate(c.sequence)}
+    shared = [
+        (at, place[term]) for at, term in enumerate(e.sequence) if due[term] == given[term] == 1
+    ]
+    if len(c.sequence) <= len(e.sequence) + 3:
+        shared = [(-1, -1), *shared, (len(e.sequence), len(c.sequence))]
+    most = 0.0
+    for (left, before), (right, after) in zip(shared, shared[1:], strict=False):
+        if 2 <= right - left <= 5 and 2 <= after - before <= 5:
+            lost = [rarity(t) for t in e.sequence[left + 1 : right] if t not in c.terms]
+            new = [
+                rarity(t)
+                for t in c.sequence[before + 1 : after]
+                if t not in e.terms and t not in q.terms
+            ]
+            most = max(most, min(max(lost, default=0), max(new, default=0)))
+    return most
 
 
 def _longest_run(one: Sequence[str], other: Sequence[str]) -> int:
@@ -781,9 +816,18 @@ def _dates(q: Reading, e: Reading, c: Reading) -> _Found:
     return found
 
 
-def _contrast(e: Reading, c: Reading, language: str) -> _Found:
+_CONTRAST = ("negation", "hedge")
+
+
+@lru_cache(8192)
+def _due(expected: str, language: str) -> tuple[int, ...]:
+    """How often an expected answer denies and hedges."""
+    return tuple(map(len, _phrases(expected, _scripts(expected), language, _CONTRAST)))
+
+
+def _contrast(e: Reading, c: Reading, language: str, said: Sequence[float]) -> _Found:
     """What the answer denies, leaves open or turns round more than the expected one does."""
-    said, due = (_phrases(r.flat, language, ("negation", "hedge")) for r in (c, e))
+    due = _due(e.flat, language)
     opposed = sum(
         (one in e.flat) != (other in e.flat)
         and (one in c.flat) != (other in c.flat)
@@ -791,8 +835,8 @@ def _contrast(e: Reading, c: Reading, language: str) -> _Found:
         for one, other in lexicon(language).opposites
     )
     return {
-        "negations_more": min(len(said[0]), 8) - min(len(due[0]), 8),
-        "hedges_more": min(len(said[1]), 8) - min(len(due[1]), 8),
+        "negations_more": said[0] - min(due[0], 8),
+        "hedges_more": said[1] - min(due[1], 8),
         "opposites": min(opposed, 4),
         "within_expected": len(c.flat) > 3 and c.flat.strip(" .") in e.flat,
     }
@@ -800,8 +844,10 @@ def _contrast(e: Reading, c: Reading, language: str) -> _Found:
 
 def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
     """Returns how an answer is said, whatever the question: phrases that decline, its length."""
-    said = dict(zip(_DECLINING, _phrases(c.flat, language, _DECLINING), strict=True))
-    negations, hedges = _phrases(c.flat, language, ("negation", "hedge"))
+    scripts = _scripts(c.flat)
+    kinds = (*_DECLINING, *_CONTRAST)
+    said = dict(zip(kinds, _phrases(c.flat, scripts, language, kinds), strict=True))
+    negations, hedges = (said.pop(kind) for kind in _CONTRAST)
     size = len(c.flat)
     found: _Found = {}
     for kind, places in said.items():
@@ -824,8 +870,9 @@ def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
         "candidate_chars": min(size, 1600),
         "candidate_terms": min(len(c.terms), 150),
         "candidate_capitals": c.capitals,
+        "candidate_density": _share(len(c.sequence), c.length),
         "sentences": min(len(c.sentences), 15),
-        "script": next((n for n, s in enumerate(_SCRIPTS) if n and s in _scripts(c.flat)), 0),
+        "script": next((n for n, s in enumerate(_SCRIPTS) if n and s in scripts), 0),
         "english": language == "en",
         "phrasing": phrasing(c.flat),
     }

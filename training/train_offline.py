@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import multiprocessing
+import os
 import random
 import zlib
 from collections import Counter
@@ -23,13 +24,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # sums in one order, and no threads beside processes
+
 import click
 import lightgbm
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
-from variations import Row, thinking_aloud, tricks
+from variations import Row, framed, thinking_aloud, tricks
 
 from tiebe.lexical import features, read, spoken, word_sequences
 from tiebe.offline import (
@@ -58,7 +61,9 @@ FAMILIES = {"gpt": "gpt", "Qwen": "qwen", "Llama": "llama", "mistral": "mistral"
 LANGUAGES = ("en", *sorted(set(NATIVE.values())), "other")
 OTHER = LANGUAGES[-1]
 KINDS = ("english", "native", "languages")
-FOLDS = 5
+GROUPS, FOLDS = 5, 4
+WEIGHTS = {"judged": 1.0, "thoughts": 0.6}
+MADE_WEIGHT = 0.12  # of a row made otherwise: enough to teach, too little to outvote real answers
 TARGETS = (0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
 CORRECT = {"trees": 300, "learning_rate": 0.045, "num_leaves": 24, "feature_fraction": 0.25}
 REFUSAL = {"trees": 150, "learning_rate": 0.05, "num_leaves": 24, "feature_fraction": 0.25}
@@ -171,7 +176,7 @@ def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Ta
     rarities = _rarities(rows)
     rows += made
     source = np.concatenate([np.arange(len(judged)), source])
-    seen, keys, sequences = _read_all(rows, rarities)
+    seen, keys, sequences = _read_all(rows, rarities, len(judged))
     return Table(
         rows=rows,
         source=source,
@@ -188,7 +193,7 @@ def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Ta
 
 
 def _vary(rows: Sequence[Row], family: Sequence[str]) -> tuple[list[Row], Ints]:
-    """Makes answers from rows: one in five told as a chain of thought, tricks for one in ten."""
+    """Makes answers from rows: of one in five a chain of thought, of one in ten tricks, a frame."""
     chance = random.Random(0)
     others: dict[str, list[str]] = {}
     for row in rows:
@@ -203,6 +208,11 @@ def _vary(rows: Sequence[Row], family: Sequence[str]) -> tuple[list[Row], Ints]:
             tricked = list(tricks(row, chance.choice(others[row.language]), chance))
             made += tricked
             source += [place] * len(tricked)
+    chance = random.Random(1)
+    for place, row in enumerate(rows):
+        if chance.random() < 0.1:
+            made.append(framed(row, chance))
+            source.append(place)
     return made, np.array(source)
 
 
@@ -248,19 +258,15 @@ def _look(row: Row, rarities: dict[int, float]) -> tuple[dict[str, float], npt.N
 
 
 def _read_all(
-    rows: Sequence[Row], rarities: dict[int, float]
+    rows: Sequence[Row], rarities: dict[int, float], judged: int
 ) -> tuple[list[dict[str, float]], npt.NDArray[np.uint32], sparse.csr_matrix]:
-    """Returns the features of rows; the frequent word sequences' keys; which row has which."""
+    """Returns features; keys of the word sequences frequent in the first rows; who has which."""
     with _forked(_look, [(row, rarities) for row in rows]) as looks:
         seen, found = zip(*looks, strict=True)
-    keys, at, count = np.unique(
-        np.concatenate(found),
-        return_inverse=True,
-        return_counts=True,
-    )
-    often = count >= COMMON_SEQUENCE
+    keys, at = np.unique(np.concatenate(found), return_inverse=True)
     ends = np.cumsum([0, *map(len, found)])
     has = sparse.csr_matrix((np.ones(len(at)), at, ends), shape=(len(rows), len(keys)))
+    often = has[:judged].sum(axis=0).A1 >= COMMON_SEQUENCE
     return list(seen), keys[often], has[:, often]
 
 
@@ -271,6 +277,10 @@ class Phrases:
     keys: npt.NDArray[np.uint32]
     weights: Ints
     bias: int
+
+    def score(self, has: sparse.csr_matrix) -> Floats:
+        """Returns (rows,) how much rows sound like declining, as `OfflineModel.phrasing` does."""
+        return ((has @ self.weights + self.bias) / 1024).round(3).astype(np.float32)
 
 
 def learn_phrases(table: Table, train: Bools) -> tuple[Phrases, Floats]:
@@ -303,10 +313,10 @@ def learn_phrases(table: Table, train: Bools) -> tuple[Phrases, Floats]:
         return Phrases(keys, np.rint(1024 * weights).astype(int), round(1024 * bias))
 
     everything = solve(sorted(sums))
-    scores = _phrasing(table, np.ones(len(table.rows), bool), everything)
+    scores = everything.score(has)
     for family in sums:
         part = train & (table.family == family)
-        scores[part] = _phrasing(table, part, solve([f for f in sorted(sums) if f != family]))
+        scores[part] = solve([f for f in sorted(sums) if f != family]).score(has[part])
     return everything, scores
 
 
@@ -322,18 +332,15 @@ class Learned:
         """Returns (2, rows) the log odds of correct and of refusal; `heard`: phrases are known."""
         seen = table.features[test].copy()
         column = table.names.index("phrasing")
-        seen[:, column] = -9 if not heard else _phrasing(table, test, self.phrases)
+        known = np.searchsorted(table.sequence_keys, self.phrases.keys)
+        has = table.sequences[test][:, known]
+        seen[:, column] = self.phrases.score(has) if heard else -9
         return np.stack(
             [
                 forest.score(seen[:, [table.names.index(n) for n in forest.names.tolist()]])
                 for forest in (self.correct, self.refusal)
             ]
         )
-
-
-def _phrasing(table: Table, rows: Bools, phrases: Phrases) -> Floats:
-    known = table.sequences[rows][:, np.searchsorted(table.sequence_keys, phrases.keys)]
-    return ((known @ phrases.weights + phrases.bias) / 1024).round(3).astype(np.float32)
 
 
 def learn(table: Table, train: Bools) -> Learned:
@@ -346,25 +353,23 @@ def learn(table: Table, train: Bools) -> Learned:
     own = [n for n in table.names if n.endswith(MANNER[:3]) or n.startswith(MANNER[3:])]
     own = [n for n in own if not n.endswith("_more")] + ["phrasing"]
     return Learned(
-        _grow(seen, table.column("correct"), train, table.names, table.names, CORRECT),
-        _grow(seen, table.column("refusal"), train, table.names, own, REFUSAL),
+        _grow(table, seen, train, ("correct", table.names, CORRECT)),
+        _grow(table, seen, train, ("refusal", own, REFUSAL)),
         phrases,
     )
 
 
 def _grow(
-    seen: Floats,
-    label: npt.NDArray[Any],
-    train: Bools,
-    names: Sequence[str],
-    used: Sequence[str],
-    settings: dict[str, Any],
+    table: Table, seen: Floats, train: Bools, what: tuple[str, Sequence[str], dict[str, Any]]
 ) -> Forest:
-    columns = [names.index(n) for n in used]
-    data = lightgbm.Dataset(seen[train][:, columns], label[train].astype(int))
+    label, used, settings = what
+    data = lightgbm.Dataset(
+        seen[train][:, [table.names.index(n) for n in used]],
+        table.column(label)[train].astype(int),
+        weight=[WEIGHTS.get(kind, MADE_WEIGHT) for kind in table.column("kind")[train]],
+    )
     options = COMMON | {k: v for k, v in settings.items() if k != "trees"}
-    booster = lightgbm.train(options, data, settings["trees"])
-    return forest(booster.dump_model(), used)
+    return forest(lightgbm.train(options, data, settings["trees"]).dump_model(), used)
 
 
 def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
@@ -401,7 +406,10 @@ def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
 
 
 def splits(table: Table, kind: str) -> Iterator[tuple[Bools, Bools]]:
-    """Yields what is trained on and what is judged; see the head of this file."""
+    """Yields what is trained on and what is judged; see the head of this file.
+
+    Each family is judged in two groups of regions or questions, other ones than the family before.
+    """
     language = table.column("language")
     english = language == "en"
     if kind == "languages":
@@ -410,8 +418,9 @@ def splits(table: Table, kind: str) -> Iterator[tuple[Bools, Bools]]:
             yield ~np.isin(table.region, list(regions)), language == code
         return
     hold, apart = (region_groups(table), english) if kind == "english" else (table.fold, ~english)
-    for family in sorted(set(table.family)):
-        for n in range(FOLDS):
+    count = hold.max() + 1
+    for place, family in enumerate(sorted(set(table.family))):
+        for n in (place % count, (place - 1) % count):
             train = (table.family != family) & (hold != n)
             yield train, apart & (table.family == family) & (hold == n)
 
@@ -419,7 +428,7 @@ def splits(table: Table, kind: str) -> Iterator[tuple[Bools, Bools]]:
 def region_groups(table: Table) -> Ints:
     """Returns (rows,) the group of the row's region; groups are of like size."""
     names, counts = np.unique(table.region, return_counts=True)
-    group = {str(name): n % FOLDS for n, name in enumerate(names[np.lexsort((names, -counts))])}
+    group = {str(name): n % GROUPS for n, name in enumerate(names[np.lexsort((names, -counts))])}
     return np.array([group[region] for region in table.region])
 
 
@@ -442,8 +451,9 @@ def all_out_of_sight(table: Table, kept: Path | None) -> dict[str, Scores]:
     sha = hashlib.sha256(table.features.tobytes())
     for part in (table.sequences.indices, table.source, table.column("correct")):
         sha.update(np.ascontiguousarray(part).tobytes())
-    for source in (Path(__file__), Path(__file__).with_name("variations.py")):
-        sha.update(source.read_bytes())
+    sha.update(
+        repr((COMMON, CORRECT, REFUSAL, PHRASES, SHRINK, MANNER, WEIGHTS, MADE_WEIGHT)).encode()
+    )
     if kept and kept.exists():
         with np.load(kept) as data:
             if str(data["sha"]) == sha.hexdigest():
@@ -550,11 +560,9 @@ def model_of(table: Table, scores: dict[str, Scores]) -> OfflineModel:
     """Returns the judge that learned from all rows, calibrated on what it had not seen."""
     learned = learn(table, np.ones(len(table.rows), bool))
     known = np.where(np.isnan(scores["english"]), scores["native"], scores["english"])
-    near = calibrate(table, known, language_index(table), table.judged)
-    unheard = language_index(table, apart=True)
-    far = calibrate(
-        table, scores["languages"], unheard, table.judged & ~np.isnan(scores["languages"][0])
-    )
+    near = calibrate(table, known, language_index(table), _scored(table, known))
+    apart = scores["languages"]
+    far = calibrate(table, apart, language_index(table, apart=True), _scored(table, apart))
     slopes = near.slopes.copy()
     slopes[-1] = far.slopes[-1]
     return OfflineModel(
@@ -573,12 +581,16 @@ def model_of(table: Table, scores: dict[str, Scores]) -> OfflineModel:
     )
 
 
+def _scored(table: Table, scores: Scores) -> Bools:
+    return table.judged & ~np.isnan(scores[0])
+
+
 def figures(table: Table, scores: dict[str, Scores]) -> dict[str, Any]:
     """Returns what the judge reaches on rows unseen by trees, calibration and thresholds."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"data_file": _sha(OUT)}
     for kind in KINDS:
         judged = judge_unseen(table, scores[kind], kind)
-        tested = table.judged & ~np.isnan(scores[kind][0])
+        tested = _scored(table, scores[kind])
         found[kind] = _measure(table, judged, tested)
         if kind != "english":
             language = table.column("language")
@@ -587,8 +599,8 @@ def figures(table: Table, scores: dict[str, Scores]) -> dict[str, Any]:
                 for code in LANGUAGES
                 if code not in ("en", OTHER)
             }
-    for kind in ("english", "native"):
-        found[kind]["tricks"] = _tricked(table, judge_unseen(table, scores[kind], kind), kind)
+        if kind != "languages":
+            found[kind]["tricks"] = _tricked(table, judged, ~np.isnan(scores[kind][0]))
     return found
 
 
@@ -609,7 +621,7 @@ def judge_unseen(table: Table, scores: Scores, kind: str) -> Judged:
         np.zeros((len(TARGETS), count), bool),
     )
     for n in np.unique(part[there]):
-        rows = there & table.judged & (part != n)
+        rows = _scored(table, scores) & (part != n)
         judged = calibrate(table, scores, languages, rows).judge(table, scores, languages)
         own = there & (part == n)
         for name in Judged.__annotations__:
@@ -660,13 +672,12 @@ def _by_model(table: Table, says: Bools, correct: Bools, rows: Bools) -> dict[st
     }
 
 
-def _tricked(table: Table, judged: Judged, kind: str) -> dict[str, dict[str, float]]:
+def _tricked(table: Table, judged: Judged, scored: Bools) -> dict[str, dict[str, float]]:
     """The shares of made answers said to be correct, and settled so at some targets."""
     kinds = table.column("kind")
-    english = (table.column("language") == "en") == (kind == "english")
     found = {}
     for name in sorted(set(kinds) - {"judged", "thoughts"}):
-        rows = english & (kinds == name)
+        rows = scored & (kinds == name)
         settled = judged.settled[:, rows] & judged.correct[rows]
         found[name] = {
             "n": int(rows.sum()),

@@ -67,19 +67,99 @@ _DENIALS = {
     "tpi": ("Em i no tru olsem {e}", "I no tru: {e}"),
 }
 _ALTERNATIVES = {
-    "en": ("{e} Or else: {o}", "Either {e} or {o}", "{e} However, others say: {o}", "{o} or {e}"),
-    "es": ("{e} O bien: {o}", "{e} Sin embargo, otros dicen: {o}"),
-    "pt": ("{e} Ou então: {o}", "{e} No entanto, outros dizem: {o}"),
-    "fr": ("{e} Ou bien : {o}", "{e} Cependant, d'autres disent : {o}"),
-    "de": ("{e} Oder aber: {o}", "{e} Andere sagen jedoch: {o}"),
-    "ru": ("{e} Или же: {o}", "{e} Однако другие говорят: {o}"),
-    "tr": ("{e} Ya da: {o}", "{e} Ancak başkaları şunu söylüyor: {o}"),
-    "zh": ("{e}或者：{o}", "{e}但是也有人说：{o}"),
-    "am": ("{e} ወይም {o}", "{e} ነገር ግን ሌሎች {o} ይላሉ"),
-    "tpi": ("{e} O nogat, {o}", "{e} Tasol sampela i tok: {o}"),
+    "en": (
+        "{e} Or else: {o}",
+        "Either {e} or {o}",
+        "{e} However, others say: {o}",
+        "{o} or {e}",
+        "{e} / {o}",
+        "Both {e} and {o}",
+        "{e}; {o}",
+    ),
+    "es": (
+        "{e} O bien: {o}",
+        "{e} Sin embargo, otros dicen: {o}",
+        "{e} / {o}",
+        "{e} y también {o}",
+    ),
+    "pt": (
+        "{e} Ou então: {o}",
+        "{e} No entanto, outros dizem: {o}",
+        "{e} / {o}",
+        "{e} e também {o}",
+    ),
+    "fr": (
+        "{e} Ou bien : {o}",
+        "{e} Cependant, d'autres disent : {o}",
+        "{e} / {o}",
+        "{e} et aussi {o}",
+    ),
+    "de": ("{e} Oder aber: {o}", "{e} Andere sagen jedoch: {o}", "{e} / {o}", "{e} und auch {o}"),
+    "ru": ("{e} Или же: {o}", "{e} Однако другие говорят: {o}", "{e} / {o}", "{e} и также {o}"),
+    "tr": (
+        "{e} Ya da: {o}",
+        "{e} Ancak başkaları şunu söylüyor: {o}",
+        "{e} / {o}",
+        "{e} ve ayrıca {o}",
+    ),
+    "zh": ("{e}或者：{o}", "{e}但是也有人说：{o}", "{e} / {o}", "{e}，{o}"),
+    "am": ("{e} ወይም {o}", "{e} ነገር ግን ሌሎች {o} ይላሉ", "{e} / {o}", "{e} እና {o}"),
+    "tpi": ("{e} O nogat, {o}", "{e} Tasol sampela i tok: {o}", "{e} / {o}", "{e} na tu {o}"),
+}
+_DECLINED = {
+    "en": (
+        "I do not know.",
+        "I have no information on that.",
+        "That has not taken place yet.",
+        "This event lies ahead, so nothing can be said about it.",
+    ),
+    "es": ("No lo sé.", "No tengo datos sobre eso.", "Eso todavía no ha ocurrido."),
+    "pt": ("Não sei.", "Não tenho dados sobre isso.", "Isso ainda não aconteceu."),
+    "fr": ("Je ne sais pas.", "Je n'ai aucune donnée à ce sujet.", "Cela n'a pas encore eu lieu."),
+    "de": (
+        "Das weiß ich nicht.",
+        "Dazu liegen mir keine Daten vor.",
+        "Das ist noch nicht geschehen.",
+    ),
+    "ru": ("Я не знаю.", "У меня нет данных об этом.", "Этого ещё не произошло."),
+    "tr": ("Bilmiyorum.", "Bu konuda verim yok.", "Bu henüz gerçekleşmedi."),
+    "zh": ("我不知道。", "我没有这方面的资料。", "这件事尚未发生。"),
+    "am": ("አላውቅም።", "ስለዚህ መረጃ የለኝም።", "ይህ ገና አልተከሰተም።"),
+    "tpi": ("Mi no save.", "Mi no gat infomesen long dispela.", "Dispela i no kamap yet."),
 }
 _FRAMES = {
     "en": ("The answer is: {e}", "Answer: {e}", "{e} This was widely reported.", "{e}"),
+}
+_SETTINGS = {
+    "en": (
+        "According to press reports, {e}",
+        "Based on the available information, the answer is that {e}",
+        "As far as I know, {e}",
+        "The correct answer is: {e}",
+        "It was reported that {e}",
+        "{e} That is what was reported at the time.",
+    ),
+    "es": ("Según la prensa, {e}", "Según la información disponible, {e}", "La respuesta es: {e}"),
+    "pt": (
+        "De acordo com a imprensa, {e}",
+        "Com base nas informações disponíveis, {e}",
+        "A resposta é: {e}",
+    ),
+    "fr": (
+        "Selon la presse, {e}",
+        "D'après les informations disponibles, {e}",
+        "La réponse est : {e}",
+    ),
+    "de": (
+        "Laut Presseberichten gilt: {e}",
+        "Nach den vorliegenden Informationen: {e}",
+        "Die Antwort lautet: {e}",
+    ),
+    "ru": ("По сообщениям прессы, {e}", "Согласно имеющейся информации, {e}", "Это так: {e}"),
+    "tr": ("Basında çıkan haberlere göre {e}", "Mevcut bilgilere göre {e}", "Yanıt şudur: {e}"),
+    "zh": ("据媒体报道，{e}", "根据现有信息，{e}", "答案是：{e}"),
+    "am": ("እንደ ዜና ዘገባዎች {e}", "ባለው መረጃ መሠረት {e}", "መልሱ ይህ ነው፦ {e}"),
+    "tpi": ("Long ripot bilong nius, {e}", "Long save bilong mi, {e}", "Bekim em i olsem: {e}"),
 }
 _NAME = re.compile(r"(?<=\w )[A-ZÀ-ÞА-ЯЁ][\w’'-]{3,}")
 
@@ -137,6 +217,12 @@ def _piled_up(question: str, expected: str, chance: random.Random) -> str:
     return (", " if chance.random() < 0.3 else " ").join(words)
 
 
+def framed(row: Row, chance: random.Random) -> Row:
+    """Returns the row's expected answer as models put it: inside other words, yet correct."""
+    text = chance.choice(_SETTINGS[row.language]).format(e=_decapitalised(row.expected.strip()))
+    return row._replace(candidate=text, correct=True, refusal=False, kind="framed")
+
+
 def tricks(row: Row, other: str, chance: random.Random) -> Iterator[Row]:
     """Yields answers that no judge may take for correct, and the expected answer, which it must.
 
@@ -160,5 +246,7 @@ def tricks(row: Row, other: str, chance: random.Random) -> Iterator[Row]:
     for kind, text in wrong.items():
         if text != e:
             yield row._replace(candidate=text, correct=False, refusal=False, kind=kind)
+    declined = chance.choice(_DECLINED[language])
+    yield row._replace(candidate=declined, correct=False, refusal=True, kind="declined")
     frame = chance.choice(_FRAMES.get(language, ("{e}",)))
     yield row._replace(candidate=frame.format(e=e), correct=True, refusal=False, kind="expected")
