@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tiebe.cli import Commands, start_logging
+from tiebe.cli import Commands, engine_of, engine_options, start_logging
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -271,10 +271,10 @@ _STAGES = {
 }
 
 
-def _upto(folder: Path, stage: str, workers: int) -> None:
+def _upto(folder: Path, stage: str, workers: int, engine: str, address: str | None) -> None:
     from builder.run import Run
 
-    with Run(folder, workers=workers) as run:
+    with engine_of(engine, address) as runs, Run(folder, workers=workers, engine=runs) as run:
         run.upto(stage)
         click.echo(_table(run.counts()))
         if stage == "release":
@@ -305,8 +305,9 @@ def _show_plan(folder: Path, max_cost: float | None = None) -> None:
 @main.command("run")
 @run_folder
 @workers
+@engine_options
 @dry_run
-def run_(run: Path, workers: int, *, dry_run: bool) -> None:
+def run_(run: Path, workers: int, engine: str, address: str | None, *, dry_run: bool) -> None:
     """Builds the release that RUN/run.toml describes, from pages to parquet.
 
     What is journaled is not done again: a run that was stopped goes on where it was. One that its
@@ -315,7 +316,7 @@ def run_(run: Path, workers: int, *, dry_run: bool) -> None:
     if dry_run:
         _show_plan(run)
     else:
-        _upto(run, "release", workers)
+        _upto(run, "release", workers, engine, address)
 
 
 @main.command()
@@ -332,6 +333,7 @@ def plan(run: Path, budget: float | None) -> None:
 @main.command("check")
 @click.argument("folder", metavar="RELEASE|RUN", type=click.Path(path_type=Path))
 @workers
+@engine_options
 @click.option("--strict", is_flag=True, help="Exit 1 when a share is passed.")
 @click.option(
     "--max-share",
@@ -341,7 +343,14 @@ def plan(run: Path, budget: float | None) -> None:
 )
 @dry_run
 def check_(
-    folder: Path, workers: int, max_share: tuple[str, ...], *, strict: bool, dry_run: bool
+    folder: Path,
+    workers: int,
+    engine: str,
+    address: str | None,
+    max_share: tuple[str, ...],
+    *,
+    strict: bool,
+    dry_run: bool,
 ) -> None:
     """Flags the rows that break a rule, counts them by region, and writes audit.jsonl and a page.
 
@@ -365,7 +374,7 @@ def check_(
     if is_run:
         from builder.run import Run
 
-        with Run(folder, workers=workers) as run:
+        with engine_of(engine, address) as runs, Run(folder, workers=workers, engine=runs) as run:
             run.upto("check")
             rows = list(run.check.records())
             ended = run.ended
@@ -423,12 +432,13 @@ def _add_stage(name: str, text: str) -> None:
     @main.command(name, help=f"{text}\n\nThe stages before it are run as far as they are not done.")
     @run_folder
     @workers
+    @engine_options
     @dry_run
-    def verb(run: Path, workers: int, *, dry_run: bool) -> None:
+    def verb(run: Path, workers: int, engine: str, address: str | None, *, dry_run: bool) -> None:
         if dry_run:
             _show_plan(run)
         else:
-            _upto(run, name, workers)
+            _upto(run, name, workers, engine, address)
 
 
 for _name, _text in _STAGES.items():

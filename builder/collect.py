@@ -292,6 +292,7 @@ class MediaWiki:
                 f"pages.contact is empty, and {settings.source} asks who runs this: "
                 'set contact = "you@example.org" under [pages] (survey: --contact)'
             )
+        self._settings = settings
         self.host = urlsplit(settings.source).hostname
         self.params = {
             "source": settings.source,
@@ -307,6 +308,10 @@ class MediaWiki:
         self._session = requests.Session()
         self._session.headers["User-Agent"] = f"tiebe/{version('tiebe')} ({settings.contact})"
         self._session.headers["Accept-Encoding"] = "gzip"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has a connection of its own."""
+        return MediaWiki, (self._settings, tuple(self._expected))
 
     def page(self, wanted: RegionYear) -> Page | Drop:
         """Returns a page at its settled revision.

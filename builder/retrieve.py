@@ -175,6 +175,10 @@ class Reader:
         self._lock = threading.Lock()
         self._texts: dict[tuple[str, str, str], extract.Text] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has read nothing yet."""
+        return Reader, (self._workers,)
+
     def __call__(self, fetched: Fetched, url: str, region: str) -> extract.Text:
         """Returns the text of a document.
 

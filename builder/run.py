@@ -36,7 +36,7 @@ from builder.review import DECISIONS, read_decisions, write_decisions
 from builder.settings import GenerateSettings, TranslateSettings, read_settings
 from builder.web import Web
 from tiebe.batches import batched
-from tiebe.engine import Outcome, Stage, Workers, run_stage
+from tiebe.engine import Engine, Outcome, Stage, Workers, run_stage
 from tiebe.errors import BudgetError, SettingsError
 from tiebe.journal import Entry, Journal
 from tiebe.llm import Budget, Model
@@ -63,17 +63,26 @@ class Run:
         folder: Holds `run.toml`.
         progress: Whether progress bars go to stderr.
         workers: Threads that ask models.
+        engine: What runs the stages.
 
     Raises:
         SettingsError: `run.toml` is missing or wrong, or another process works on this run.
         RecordError: A journal is damaged; the message names the line.
     """
 
-    def __init__(self, folder: Path, *, progress: bool = True, workers: int = 16) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        progress: bool = True,
+        workers: int = 16,
+        engine: Engine = run_stage,
+    ) -> None:
         self.folder = folder
         self.settings = read_settings(folder / "run.toml")
         self.progress = progress
         self.workers = workers
+        self._engine = engine
         self.outcomes: dict[str, Outcome] = {}
         self.ended = ""
         """How the budget ended the run, and how to go on; empty when it did not."""
@@ -111,7 +120,7 @@ class Run:
 
     def _run(self, stage: Stage, records: Iterable[Any], workers: int) -> Outcome:
         journal = self._journal(stage.name, fsync=stage.paid)
-        outcome = run_stage(stage, records, journal, workers=workers, progress=self.progress)
+        outcome = self._engine(stage, records, journal, workers=workers, progress=self.progress)
         self.outcomes[stage.name] = outcome
         return outcome
 

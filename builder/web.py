@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -33,6 +33,7 @@ from builder.charsets import decode
 from builder.transport import Refused, may_be_public, open_session, retry_after
 from tiebe.engine import Wait
 from tiebe.errors import FetchError, SettingsError, TiebeError
+from tiebe.lanes import Lanes
 from tiebe.records import from_row, to_row
 
 __all__ = [
@@ -218,18 +219,21 @@ class Web:
 
     One request at a time goes to a host, and the next not before its delay has passed. A robots.txt
     is asked for right before a host's first document and obeyed. Two processes know nothing of each
-    other's pauses: run one at a time.
+    other's pauses unless an engine shares their lanes: run one at a time.
 
     Args:
         settings: Delays, limits and what else run.toml says.
         cache: The folder of fetched documents; None for `cache_folder()`.
+        lanes: Gives the hosts' turns; None for those of this process.
     """
 
-    def __init__(self, settings: WebSettings, *, cache: Path | None = None) -> None:
+    def __init__(
+        self, settings: WebSettings, *, cache: Path | None = None, lanes: Lanes | None = None
+    ) -> None:
         self.settings = settings
-        self._cache = _Cache(cache or cache_folder())
-        self._lock = threading.Lock()
-        self._lanes: dict[str, _Lane] = {}
+        self._named = cache or (cache_folder() if os.environ.get("TIEBE_CACHE") else None)
+        self._cache = _Cache(self._named or cache_folder())
+        self._lanes = lanes or Lanes(settings.deadline + CONNECT_SECONDS)
         self._rules = functools.lru_cache(maxsize=1024)(self._find_rules)
         contact = f"; {settings.contact}" if settings.contact else ""
         home = "https://github.com/TimelyEventsBenchmark/TiEBe"
@@ -241,6 +245,11 @@ class Web:
         # A test server is the operator's own choice; the cited hosts are checked all the same.
         opened = settings.allow_private or bool(settings.rewrite)
         self._session = open_session(headers, connections=settings.workers, allow_private=opened)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has its own connections, and the cache of that name on its machine."""
+        cache = self._named and self._named.resolve()
+        return functools.partial(Web, cache=cache, lanes=self._lanes), (self.settings,)
 
     def get(self, url: str, *, block: bool = False) -> Fetched:
         """Returns the document at `url`, from the cache when it is there.
@@ -333,8 +342,7 @@ class Web:
         if not self.settings.allow_private and not may_be_public(host):
             return _Exchange(url, reason="private_address", detail=host)
         owner = self.settings.owner(url)
-        with self._lock:
-            self._lane(owner)
+        self._lanes.check(owner)
         try:
             # After robots.txt a document may follow at once.
             pause = self._leave(url, owner) if robots else 0.0
@@ -342,14 +350,13 @@ class Web:
             return _Exchange(url, reason=error.reason, detail=error.detail)
         if known is not None and known.tries and (left := known.due - time.time()) > 0:
             raise Wait(left, owner=owner)
-        with self._turn(owner, pause) as lane:
+        with self._lanes.turn(owner, pause) as turn:
             known = self._known(url)  # another thread may have been here
             if self._is_final(known, max_age):
                 return known
             asked, wait = self._try(url, known)
             self._cache.put(asked)
-            if wait is not None:
-                lane.free = max(lane.free, time.monotonic() + wait)
+            turn.rest = wait or 0.0
         if asked.tries:
             raise Wait(max(0.0, asked.due - time.time()), owner=owner)
         return asked
@@ -405,26 +412,6 @@ class Web:
     def _parse(self, robots: _Exchange) -> Protego:
         body = self._cache.body(robots.sha256 or "") or b""
         return Protego.parse(body[:ROBOTS_BYTES].decode("utf-8", "replace"))
-
-    @contextlib.contextmanager
-    def _turn(self, owner: str, pause: float) -> Iterator["_Lane"]:
-        """Holds a host for one request, or raises Wait when it is not to be asked now."""
-        with self._lock:
-            lane = self._lane(owner)
-            lane.busy, lane.free = True, time.monotonic() + pause
-        try:
-            yield lane
-        finally:
-            with self._lock:
-                lane.busy = False
-
-    def _lane(self, owner: str) -> "_Lane":
-        """The queue of a host that may be asked now, or Wait; the lock is held."""
-        lane = self._lanes.setdefault(owner, _Lane())
-        left = max(lane.free - time.monotonic(), 0.05 if lane.busy else 0.0)
-        if left > 0:
-            raise Wait(left, owner=owner)
-        return lane
 
     def _try(self, url: str, known: _Exchange | None) -> tuple[_Exchange, float | None]:
         """One try: what is now known, and how long its host wants to be left alone."""
@@ -514,15 +501,6 @@ class Web:
         if _is_binary(data, response.headers.get("content-type", "")):
             raise Refused("content_type", f"binary data as {kind or 'no type'}")
         return data
-
-
-@dataclass(slots=True)
-class _Lane:
-    """The queue of a host: whether it is being asked, and when it may be asked next."""
-
-    free: float = 0.0
-    """By the monotonic clock."""
-    busy: bool = False
 
 
 def _error(url: str, reason: str, detail: str, status: int | None = None) -> FetchError:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tiebe.engine import Stage, run_stage
+from tiebe.engine import Engine, Stage, run_stage
 from tiebe.errors import RecordError
 from tiebe.journal import Journal
 from tiebe.llm import Ask, Messages, Model, open_model, visible
@@ -114,11 +114,14 @@ def forms(prompt: str | Path | None = None) -> Callable[[str], Prompt]:
     A native question is asked in the prompt's native form; in the English one where a version has
     none. Each form is read once.
     """
+    read: dict[str, Prompt] = {}
 
     def form(language: str) -> Prompt:
-        return load_prompt("answer", prompt, language=language, fallback=True)
+        if language not in read:
+            read[language] = load_prompt("answer", prompt, language=language, fallback=True)
+        return read[language]
 
-    return cache(form)
+    return form
 
 
 def answer_stage(model: Model, form: Callable[[str], Prompt]) -> Stage:
@@ -161,6 +164,7 @@ def answer(
     prompt: str | Path | None = None,
     concurrency: int = 16,
     journal: Journal | None = None,
+    engine: Engine = run_stage,
 ) -> list[Answer]:
     """Asks a model the questions of `rows`.
 
@@ -172,6 +176,7 @@ def answer(
         concurrency: How many questions are asked at a time.
         journal: Where answers are kept and found again. None: under `TIEBE_HOME`; but those of
             a function are not kept at all, since its name does not tell what it does.
+        engine: What runs the stage.
 
     Returns:
         One answer per row, in the order of the rows. What could not be had after all retries has
@@ -188,7 +193,7 @@ def answer(
     with contextlib.ExitStack() as stack:
         if journal is None:
             journal = stack.enter_context(kept_answers(opened))
-        outcome = run_stage(stage, asked, journal, workers=concurrency)
+        outcome = engine(stage, asked, journal, workers=concurrency)
         made = [(item, outcome.one(item)) for item in asked]
     return [
         _failed(item, opened, form(item.language), got.detail) if isinstance(got, Drop) else got

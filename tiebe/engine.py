@@ -18,13 +18,26 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tiebe.errors import FetchError, ModelError, TiebeError
 from tiebe.journal import Journal
 from tiebe.records import Drop, canonical, from_row, to_row
 
-__all__ = ["Outcome", "Overrun", "Stage", "Wait", "Workers", "meter", "metered", "run_stage"]
+__all__ = [
+    "Engine",
+    "Outcome",
+    "Overrun",
+    "Stage",
+    "Wait",
+    "Workers",
+    "ends_run",
+    "meter",
+    "metered",
+    "pending",
+    "run_stage",
+    "work",
+]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -234,22 +247,45 @@ def run_stage(
             What was done until then is journaled.
         KeyboardInterrupt: After the records in work have been finished.
     """
+    inputs, todo = pending(stage, records, journal)
+    failed, error = work(
+        stage, todo, journal, workers=workers, total=len(inputs) if progress else None
+    )
+    if error is not None:
+        raise error
+    outcome = Outcome(stage, journal, inputs, failed)
+    log.info("%s", summary(stage.name, outcome.counts()))
+    return outcome
+
+
+class Engine(Protocol):
+    """What runs a stage: `run_stage` in this process, `tiebe.ray_engine.RayEngine` on several."""
+
+    def __call__(
+        self,
+        stage: Stage,
+        records: Iterable[Any],
+        journal: Journal,
+        *,
+        workers: int = 8,
+        progress: bool = True,
+    ) -> Outcome:
+        """Does what `run_stage` does."""
+
+
+def pending(
+    stage: Stage, records: Iterable[Any], journal: Journal
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Returns the id of each input by its key, and by key the inputs that are not done yet."""
     inputs: dict[str, str] = {}
-    tasks = []
+    todo: dict[str, Any] = {}
     for record in records:
         key = stage.key(record)
-        if key in inputs:
-            continue
-        inputs[key] = record.id
-        if key not in journal:
-            tasks.append(_Task(key, record, stage.owner(record)))
-    queue = _Queue(tasks, patience=max(10, 2 * workers))
-    if tasks:
-        _work(stage, queue, journal, workers, progress=progress, total=len(inputs))
-    outcome = Outcome(stage, journal, inputs, queue.failed)
-    counts = outcome.counts()
-    log.info("%s", summary(stage.name, counts))
-    return outcome
+        if key not in inputs:
+            inputs[key] = record.id
+            if key not in journal:
+                todo[key] = record
+    return inputs, todo
 
 
 def summary(name: str, counts: Mapping[str, Any]) -> str:
@@ -417,19 +453,40 @@ class _Queue:
             self._stop(error)
 
 
-def _work(
-    stage: Stage, queue: _Queue, journal: Journal, workers: int, *, progress: bool, total: int
-) -> None:
-    """Lets threads empty the queue; raises what stopped it."""
+def work(
+    stage: Stage,
+    todo: Mapping[str, Any],
+    journal: Journal,
+    *,
+    workers: int,
+    total: int | None = None,
+) -> tuple[dict[str, Drop], BaseException | None]:
+    """Lets threads work on records until all are done, or an error ends it.
+
+    Args:
+        stage: What to run.
+        todo: The records by key.
+        journal: Takes what they become.
+        workers: The number of threads.
+        total: How many records there are with those done before, for a progress bar; None: no bar.
+
+    Returns:
+        By key what failed for a passing reason, and the error.
+    """
     from tqdm import tqdm
 
+    if not todo:
+        return {}, None
+    tasks = (_Task(key, record, stage.owner(record)) for key, record in todo.items())
+    queue = _Queue(tasks, patience=max(10, 2 * workers))
     threads = [
         threading.Thread(target=_worker, args=(stage, queue, journal), daemon=True, name=stage.name)
         for _ in range(max(1, workers))
     ]
+    hidden = total is None or None  # None: only on a terminal
+    total = total or queue.size
     already = total - queue.size
-    shown = None if progress else True  # None: only on a terminal
-    bar = tqdm(total=total, initial=already, desc=stage.name, disable=shown, mininterval=0.5)
+    bar = tqdm(total=total, initial=already, desc=stage.name, disable=hidden, mininterval=0.5)
     with bar:
         for thread in threads:
             thread.start()
@@ -445,8 +502,7 @@ def _work(
             for thread in threads:
                 thread.join()
             raise
-    if queue.error is not None:
-        raise queue.error
+    return queue.failed, queue.error
 
 
 def _spent(stage: Stage, usage: Mapping[str, int]) -> str:
@@ -455,6 +511,13 @@ def _spent(stage: Stage, usage: Mapping[str, int]) -> str:
     if not tokens:
         return ""
     return f"{tokens:,} tokens" + (f", ${stage.cost(usage):.2f}" if stage.cost else "")
+
+
+def ends_run(error: BaseException) -> bool:
+    """Whether an error is one after which no other record need be tried."""
+    if isinstance(error, ModelError):
+        return error.fatal
+    return isinstance(error, TiebeError) and not isinstance(error, FetchError)
 
 
 def _worker(stage: Stage, queue: _Queue, journal: Journal) -> None:
@@ -470,11 +533,7 @@ def _worker(stage: Stage, queue: _Queue, journal: Journal) -> None:
                 queue.again(task, wait)
             continue
         except Exception as error:
-            if isinstance(error, ModelError):
-                stops = error.fatal
-            else:
-                stops = isinstance(error, TiebeError) and not isinstance(error, FetchError)
-            if stops:
+            if ends_run(error):
                 queue.stop(error)
             elif not isinstance(error, TiebeError):
                 log.exception("%s: record %s failed; the run goes on", stage.name, task.record.id)
@@ -535,12 +594,17 @@ class Workers:
 
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(preload))
+        self._given = megabytes, preload
         self._pool = ProcessPool(
             max_workers=processes or os.cpu_count() or 1,
             initializer=_limit_memory,
             initargs=(megabytes,),
             context=context,
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process starts one of its own: those that share the work share the cores."""
+        return _one_worker, self._given
 
     def call(self, function: Callable[..., T], *args: Any, seconds: float) -> T:
         """Runs `function(*args)` in a worker process and returns what it returns.
@@ -572,6 +636,10 @@ class Workers:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _one_worker(megabytes: int, preload: tuple[str, ...]) -> Workers:
+    return Workers(1, megabytes=megabytes, preload=preload)
 
 
 def _limit_memory(megabytes: int) -> None:

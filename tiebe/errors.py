@@ -19,6 +19,7 @@ A message says what was found, what was expected and what to do next. A bad reco
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "BudgetError",
@@ -37,6 +38,16 @@ __all__ = [
 
 class TiebeError(Exception):
     """Base of all errors raised on purpose; the command lines show it as one line and exit 1."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Lets errors with arguments of their own pass from one process to another."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[TiebeError], args: tuple[Any, ...], told: dict[str, Any]) -> TiebeError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(told)
+    return error
 
 
 class SettingsError(TiebeError, ValueError):

@@ -24,7 +24,7 @@ from tiebe.answers import (
     messages_of,
     prompted,
 )
-from tiebe.engine import Stage, run_stage
+from tiebe.engine import Engine, Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.judges import OFFLINE, Case, Judge, chosen, is_own, measured
@@ -144,6 +144,7 @@ def evaluate(
     run: str | Path | None = None,
     cutoff: str | None = None,
     questions: Iterable[Any] | None = None,
+    engine: Engine = run_stage,
     **selection: Unpack[Selection],
 ) -> Result:
     """Asks a model the benchmark's questions, judges its answers and scores the verdicts.
@@ -160,6 +161,7 @@ def evaluate(
         cutoff: The last month, or year, that the model knows of, `2024-06`; None: what is
             published of the paper's models.
         questions: Own rows with `question` and `answer`, instead of a release's.
+        engine: What runs the stages: this process, or a `tiebe.ray_engine.RayEngine`.
         **selection: What `tiebe.load_tiebe` takes: region, language, sample, source …
 
     Raises:
@@ -187,8 +189,9 @@ def evaluate(
             prompt=prompt,
             concurrency=by.concurrency,
             journal=journal("answer", paid=True),
+            engine=engine,
         )
-        judged = _judge(answers, by, journal("judge", paid=by.paid))
+        judged = _judge(answers, by, journal("judge", paid=by.paid), engine)
     own = {"knowledge_cutoff": cutoff} if cutoff else {}
     table = [to_row(row) | own for row in judged]
     manifest = _manifest(answers, judged, selection) | {"started": started, "ended": _now()}
@@ -356,14 +359,16 @@ def _stage(judge: Judge) -> Stage:
     return judge.stage_of(Judged, lambda answer: _row(answer, judge.decide(_case(answer))))
 
 
-def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> list[Judged]:
+def _judge(
+    answers: Sequence[Answer], judge: Judge, journal: Journal | None, engine: Engine
+) -> list[Judged]:
     """Judges the answers that there are; without a journal, verdicts are kept as `Judge` does."""
     there = [a for a in answers if a.finish != "failed"]
     cases = [_case(a) for a in there]
     if journal is None:
-        made = iter(judge.verdicts(cases))
+        made = iter(judge.verdicts(cases, engine=engine))
     else:
-        made = iter(_kept_verdicts(there, cases, judge, journal))
+        made = iter(_kept_verdicts(there, cases, judge, journal, engine))
     rows = []
     for a in answers:
         got = Drop("answer", a.id, "failed", a.raw) if a.finish == "failed" else next(made)
@@ -374,7 +379,11 @@ def _judge(answers: Sequence[Answer], judge: Judge, journal: Journal | None) -> 
 
 
 def _kept_verdicts(
-    answers: Sequence[Answer], cases: Sequence[Case], judge: Judge, journal: Journal
+    answers: Sequence[Answer],
+    cases: Sequence[Case],
+    judge: Judge,
+    journal: Journal,
+    engine: Engine,
 ) -> list[Any]:
     """Returns what a run folder has of answers, after judging what it had not: Judged or Drops.
 
@@ -395,7 +404,7 @@ def _kept_verdicts(
     rest = [a for a in answers if a.id not in asked]
     if rest:
         run_stage(easy, rest, journal, workers=workers, progress=judge.progress)
-    outcome = run_stage(
+    outcome = engine(
         hard,
         [a for a in answers if a.id in asked],
         journal,

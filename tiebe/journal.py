@@ -1,6 +1,7 @@
 """A journal: the append-only, keyed, crash-safe memory of a stage.
 
-A journal is a folder of JSON-lines parts, one writer per part. A line is
+A journal is a folder of JSON-lines parts, one writer per part; writers may be many, in processes of
+several machines that share the folder. A line is
 `{"key": …, "rows": […] | "drop": {…}, "usage": {…}, "at": …}`; what has a key there is never
 computed again. A process killed at any byte leaves at most one torn last line per part, which the
 next opening cuts off. A part that has reached `PART` bytes is full: an index beside it, which may
@@ -8,6 +9,7 @@ be deleted, spares the next opening reading it. Standard library only.
 """
 
 import fcntl
+import functools
 import json
 import os
 import struct
@@ -22,7 +24,7 @@ from typing import Any
 
 from tiebe.errors import RecordError
 
-__all__ = ["PART", "Compacted", "Entry", "Journal", "compact"]
+__all__ = ["PART", "Compacted", "Entry", "Journal", "appended", "compact"]
 
 PART = 1 << 26
 """Bytes from which on a part is full, and lines go to the next."""
@@ -69,6 +71,7 @@ class Journal:
         self._index: dict[bytes, int] = {}
         self._readers: list[int] = []
         self._paths: list[Path] = []
+        self._ends: list[int] = []  # how far each part is indexed, the one that is written aside
         self._writer: int | None = None
         self._part = 0
         self._size = 0
@@ -78,13 +81,17 @@ class Journal:
             for path in sorted(folder.glob("*.jsonl")):
                 self._open_part(path)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the folder for itself, and writes a part of its own."""
+        if self.folder is None:
+            raise TypeError("a journal in memory cannot be shared between processes")
+        return functools.partial(Journal, fsync=self.fsync), (self.folder.resolve(),)
+
     def _open_part(self, path: Path) -> None:
         """Indexes a part; becomes its writer when nobody else is and no part is held yet."""
         fd = os.open(path, os.O_RDWR | os.O_APPEND)
         mine = self._try_lock(fd)
-        part = len(self._paths)
-        self._paths.append(path)
-        self._readers.append(fd)
+        part = self._add_part(path, fd)
         size = os.fstat(fd).st_size
         keys = _read_index(path, size) if size >= PART else None
         if keys is None:
@@ -100,10 +107,42 @@ class Journal:
                 _write_index(path, size, keys)
         for key, at in keys:
             self._index.setdefault(key, part << _OFFSET_BITS | at)
+        self._ends[part] = size
         if mine and self._writer is None and size < PART:
             self._writer, self._part, self._size, self._synced = fd, part, size, size
         elif mine:
             fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _add_part(self, path: Path, fd: int) -> int:
+        self._paths.append(path)
+        self._readers.append(fd)
+        self._ends.append(0)
+        return len(self._paths) - 1
+
+    def refresh(self) -> None:
+        """Indexes what other writers have added since this journal was opened or refreshed."""
+        if self.folder is None:
+            return
+        with self._lock:
+            known = set(self._paths)
+            for path in sorted(self.folder.glob("*.jsonl")):
+                if path not in known:
+                    self._add_part(path, os.open(path, os.O_RDONLY))
+            for part, path in enumerate(self._paths):
+                if self._readers[part] == self._writer:
+                    continue
+                for line in _lines(path, self._ends[part]):
+                    place = part << _OFFSET_BITS | self._ends[part]
+                    self._index.setdefault(bytes.fromhex(line[_KEY].decode("ascii")), place)
+                    self._ends[part] += len(line)
+
+    def ends(self) -> dict[str, int]:
+        """Returns how long each part was when it was last looked at, for `appended`."""
+        with self._lock:
+            ends = {path.name: end for path, end in zip(self._paths, self._ends, strict=True)}
+            if self._writer is not None:
+                ends[self._paths[self._part].name] = self._size
+            return ends
 
     @staticmethod
     def _try_lock(fd: int) -> bool:
@@ -125,12 +164,11 @@ class Journal:
             except FileExistsError:
                 number += 1
                 continue
-            break
-        fcntl.flock(fd, fcntl.LOCK_EX)
+            if self._try_lock(fd):
+                break
+            os.close(fd)  # another process has opened it in between, and writes it now
         _sync_folder(self.folder)
-        self._writer, self._part, self._size, self._synced = fd, len(self._paths), 0, 0
-        self._paths.append(path)
-        self._readers.append(fd)
+        self._writer, self._part, self._size, self._synced = fd, self._add_part(path, fd), 0, 0
 
     def _end_part(self) -> None:
         """Lets go of a full part, if there is one: on the disk, with its index."""
@@ -141,7 +179,7 @@ class Journal:
         keys = [(key, at - first) for key, at in self._index.items() if first <= at < end]
         _write_index(self._paths[self._part], self._size, keys)
         fcntl.flock(self._writer, fcntl.LOCK_UN)
-        self._writer = None
+        self._writer, self._ends[self._part] = None, self._size
 
     def append(
         self,
@@ -242,14 +280,9 @@ class Journal:
             if end >= 0:
                 break
         try:
-            body = json.loads(b"".join(chunks))
-            return Entry(body["key"], body.get("rows", ()), body.get("drop"), body.get("usage"))
+            return _entry(b"".join(chunks))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            with self._paths[part].open("rb") as file:
-                number = 1 + sum(
-                    1 for _ in iter(lambda: file.tell() < offset and file.readline(), False)
-                )
-            raise _damaged(self._paths[part], number) from error
+            raise _damaged(self._paths[part], offset) from error
 
     def close(self) -> None:
         """Syncs what was written and lets go of the files."""
@@ -258,13 +291,25 @@ class Journal:
                 os.fsync(self._writer)
             for fd in self._readers:
                 os.close(fd)
-            self._readers, self._paths, self._writer, self._index = [], [], None, {}
+            self._readers, self._paths, self._ends, self._writer = [], [], [], None
+            self._index = {}
 
     def __enter__(self) -> "Journal":
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def appended(folder: Path, ends: Mapping[str, int]) -> Iterator[Entry]:
+    """Yields what has been written into a journal's folder since its parts ended there.
+
+    Args:
+        folder: The journal's; nothing of it is locked.
+        ends: As of `Journal.ends`.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        yield from map(_entry, _lines(path, ends.get(path.name, 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,26 +379,35 @@ def _merged(folder: Path, old: Sequence[Path]) -> list[Path]:
     return parts
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    """Yields the lines of a part; not a torn last one.
+def _lines(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Yields the lines of a part from an offset on; not a torn last one.
 
     Raises:
         RecordError: Another one is damaged.
     """
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        file.seek(start)
+        for line in file:
             if not line.endswith(b"\n"):
                 return
             if not (line.startswith(_HEAD) and line.endswith(_TAIL) and _is_key(line[_KEY])):
-                raise _damaged(path, number)
+                raise _damaged(path, start)
+            start += len(line)
             yield line
+
+
+def _entry(line: bytes) -> Entry:
+    body = json.loads(line)
+    return Entry(body["key"], body.get("rows", ()), body.get("drop"), body.get("usage"))
 
 
 def _is_key(text: bytes) -> bool:
     return len(text) == 64 and not text.translate(None, b"0123456789abcdef")
 
 
-def _damaged(path: Path, number: int) -> RecordError:
+def _damaged(path: Path, offset: int) -> RecordError:
+    with path.open("rb") as file:
+        number = 1 + sum(1 for _ in iter(lambda: file.tell() < offset and file.readline(), False))
     return RecordError(
         f"{path}:{number}: not a journal line; delete this line and run again: "
         "only its own record is done anew"

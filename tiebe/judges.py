@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tiebe.cascade import Agreement, Calibration, cascade_name, drawn, expected_share, wanted
-from tiebe.engine import Outcome, Stage, run_stage
+from tiebe.engine import Engine, Outcome, Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.lexical import fold
@@ -157,11 +157,15 @@ class Judge:
         return self.prompt_language == "native"
 
     def _form(self) -> Callable[[str | None], Prompt]:
+        read: dict[str | None, Prompt] = {}
+
         def form(language: str | None) -> Prompt:
             code = language if self._native else None
-            return load_prompt("judge", self.prompt, language=code, fallback=True)
+            if code not in read:
+                read[code] = load_prompt("judge", self.prompt, language=code, fallback=True)
+            return read[code]
 
-        return cache(form)
+        return form
 
     @property
     def name(self) -> str:
@@ -217,8 +221,12 @@ class Judge:
         names = {name: name for name in _FIELDS} | dict(self.columns or {})
         return [_case(row, names, number) for number, row in enumerate(dicts(rows), 1)]
 
-    def __call__(self, rows: Iterable[Any]) -> list[Verdict]:
+    def __call__(self, rows: Iterable[Any], *, engine: Engine = run_stage) -> list[Verdict]:
         """Judges rows: dicts, a Dataset, a DataFrame or records with the fields of `columns`.
+
+        Args:
+            rows: What is judged.
+            engine: What runs the stage.
 
         Returns:
             One verdict per row, in the order of the rows. What could not be judged after all
@@ -228,13 +236,15 @@ class Judge:
             RecordError: See `cases`.
             ModelError: The model can no longer be asked at all. What was judged is kept.
         """
-        return self.verdicts(self.cases(rows))
+        return self.verdicts(self.cases(rows), engine=engine)
 
-    def verdicts(self, cases: Sequence[Case | None]) -> list[Verdict]:
+    def verdicts(
+        self, cases: Sequence[Case | None], *, engine: Engine = run_stage
+    ) -> list[Verdict]:
         """Judges cases; see `__call__`. What is None is unscored."""
         there = [case for case in cases if case is not None]
         settled = self.settle(there)
-        outcome = run_stage(
+        outcome = engine(
             self.stage(),
             [case for case in there if self.asks(case, settled)],
             self.journal(),

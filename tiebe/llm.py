@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from tiebe.engine import Wait, meter
 from tiebe.errors import BudgetError, ModelError, RecordError, SettingsError, nearest
@@ -130,27 +130,41 @@ class Budget:
                 less than they may.
             BudgetError: It could pass the budget by itself; fatal, so that the run stops.
         """
-        with self._lock:
-            tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-            cost = self.price(model, usage)
-            if self._beyond(self.tokens + tokens, self.cost + cost):
-                raise BudgetError(
-                    f"the budget of {self.limits} is used up: raise it (--max-cost, or [budget] "
-                    "in run.toml) and run again to go on; what was paid for is kept",
-                    model=model,
-                )
-            if self._beyond(
-                self.tokens + self._held_tokens + tokens, self.cost + self._held_cost + cost
-            ):
-                raise Wait(0.05)
-            self._held_tokens += tokens
-            self._held_cost += cost
+        tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+        cost = self.price(model, usage)
+        answer = self.hold(tokens, cost)
+        if answer == "never":
+            raise BudgetError(
+                f"the budget of {self.limits} is used up: raise it (--max-cost, or [budget] "
+                "in run.toml) and run again to go on; what was paid for is kept",
+                model=model,
+            )
+        if answer == "later":
+            raise Wait(0.05)
         try:
             yield
         finally:
-            with self._lock:
-                self._held_tokens -= tokens
-                self._held_cost -= cost
+            self.let_go(tokens, cost)
+
+    def hold(self, tokens: int, cost: float) -> Literal["held", "later", "never"]:
+        """Holds so much back, if it fits besides what is spent (`never`) and held (`later`)."""
+        with self._lock:
+            if not self.fits(tokens, cost):
+                return "never"
+            if not self.fits(self._held_tokens + tokens, self._held_cost + cost):
+                return "later"
+            self._held_tokens += tokens
+            self._held_cost += cost
+            return "held"
+
+    def let_go(self, tokens: int, cost: float, *, lost: bool = False) -> None:
+        """Holds so much back no longer; what is `lost` may have been spent, and counts as such."""
+        with self._lock:
+            self._held_tokens -= tokens
+            self._held_cost -= cost
+            if lost:
+                self.tokens += tokens
+                self.cost += cost
 
     def _beyond(self, tokens: int, cost: float) -> bool:
         return bool(
@@ -384,6 +398,10 @@ class Server:
         self._lock = threading.Lock()
         self._refused: set[str] = set()
         self._answered = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process has connections of its own."""
+        return type(self), (self.name, self.base_url, self.key, self.timeout, self.completion)
 
     @property
     def path(self) -> str:
