@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-harness lint bench clean
+.PHONY: help demo test test-harness test-ray lint bench clean
 
 help: ## Shows what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -64,6 +64,10 @@ test-harness: $(HARNESSES:%=test-harness-%) ## Runs the tests of other people's 
 test-harness-%:
 	$(MAKE) VENV=.venv-$* $(if $(filter lighteval,$*),.venv-$*/.installed-torch) .venv-$*/.installed-builder,$*,test
 	.venv-$*/bin/python -m pytest -m harness $(ARGS)
+
+test-ray: ## Runs the tests of the Ray engine, in a virtual environment of their own.
+	$(MAKE) VENV=.venv-ray .venv-ray/.installed-builder,ray,test
+	.venv-ray/bin/python -m pytest -m ray $(ARGS)
 
 lint: $(VENV)/.installed-all,lint ## ruff, ruff format and mypy strict.
 	$(BIN)/ruff check .

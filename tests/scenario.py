@@ -72,8 +72,8 @@ class Scenario:
         (run / "run.toml").write_text(toml, "utf-8")
         return run
 
-    def start(self, run: Path, verb: str = "run") -> subprocess.Popen[str]:
-        """Starts `tiebe-build VERB RUN`."""
+    def start(self, run: Path, verb: str = "run", *more: str) -> subprocess.Popen[str]:
+        """Starts `tiebe-build VERB RUN`, with more options."""
         env = {
             **os.environ,
             "TIEBE_CACHE": str(run.with_suffix(".cache")),
@@ -81,7 +81,7 @@ class Scenario:
             "HF_HOME": str(run.with_suffix(".hf")),
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "builder.cli", verb, str(run)],
+            [sys.executable, "-m", "builder.cli", verb, str(run), *more],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,6 +1,7 @@
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from tiebe import journal as journals
 from tiebe.errors import RecordError
-from tiebe.journal import Compacted, Journal, compact
+from tiebe.journal import Compacted, Journal, appended, compact
 
 
 def key(number: int) -> str:
@@ -154,7 +155,7 @@ def test_threads_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 WRITER = """
 import sys
 from pathlib import Path
-from tiebe.journal import Journal
+from tiebe.journal import Journal, appended
 with Journal(Path(sys.argv[1]), fsync=True) as journal:
     for n in range(100_000):
         journal.append(f"{n:064x}", [{"n": n, "text": "x" * (n % 5000)}])
@@ -303,3 +304,60 @@ def test_a_journal_in_use_is_not_compacted(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match="being written to"):
             compact(tmp_path)
     assert compact(tmp_path).parts == (1, 1)
+
+
+def test_what_others_write_is_seen_after_a_refresh(tmp_path: Path) -> None:
+    with Journal(tmp_path) as one, Journal(tmp_path) as other:
+        one.append(key(1), [{"n": 1}])
+        assert key(1) not in other
+        other.refresh()
+        entry = other.get(key(1))
+        assert entry is not None and entry.rows == [{"n": 1}]
+        other.append(key(2), [{"n": 2}])
+        assert other.get(key(2)) and len(list(tmp_path.iterdir())) == 2
+        one.append(key(3), [{"n": 3}])
+        with (tmp_path / "0000.jsonl").open("ab") as part:
+            part.write(b'{"key":"')  # a line that is being written
+        other.refresh()
+        one.refresh()
+        assert [len(one), len(other)] == [3, 3] and key(2) in one
+    damaged = tmp_path / "0001.jsonl"
+    with Journal(tmp_path) as journal:
+        damaged.write_bytes(damaged.read_bytes() + b'{"nokey":1}\n')
+        with pytest.raises(RecordError, match=r"0001\.jsonl:2: not a journal line"):
+            journal.refresh()
+
+
+def test_what_was_appended_since_can_be_told(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal, Journal(tmp_path) as other:
+        journal.append(key(1), [{"n": 1}], usage={"calls": 1})
+        ends = journal.ends()
+        assert list(appended(tmp_path, ends)) == []
+        other.append(key(2), [{"n": 2}], usage={"calls": 2})
+        journal.append(key(3), drop={"reason": "empty"}, usage={"calls": 3})
+        told = [entry.usage for entry in appended(tmp_path, ends)]
+    assert sorted(usage["calls"] for usage in told if usage) == [2, 3]
+
+
+def test_writers_that_begin_at_once_have_parts_of_their_own(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from tiebe.journal import Journal\n"
+        "for n in range(20):\n"
+        "    with Journal(Path(sys.argv[1])) as journal:\n"
+        "        journal.append(f'{int(sys.argv[2]) * 1000 + n:064x}', [{'n': n}])\n"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(n)]) for n in range(4)
+    ]
+    assert [writer.wait(timeout=60) for writer in writers] == [0] * 4
+    with Journal(tmp_path) as journal:
+        assert len(journal) == 80 == sum(1 for _ in journal)
+
+
+def test_another_process_opens_a_journal_for_itself(tmp_path: Path) -> None:
+    with Journal(tmp_path, fsync=True) as journal:
+        journal.append(key(1), [{"n": 1}])
+        with pickle.loads(pickle.dumps(journal)) as other:
+            assert key(1) in other and other.fsync
+    with pytest.raises(TypeError, match="in memory"):
+        pickle.dumps(Journal(None))

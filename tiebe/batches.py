@@ -119,6 +119,10 @@ class _Batches:
                 self._sent[path.stem] = state
                 self._waiting.update(key for key, _ in _lines(path, "custom_id"))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Stays where it is: one process sends files and asks for them."""
+        raise TypeError("a model that is asked in files is asked by one process")
+
     def serve(self, model: Model, server: Server, pace: Pace) -> None:
         """Works for a model from now on; the same one at each call."""
         self.name, self.server, self.pace = model.name, server, pace

@@ -402,6 +402,37 @@ concurrency = click.option(
 )
 
 
+engine_options = options(
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Where stages run: this process, or Ray's workers (tiebe[ray]).",
+    ),
+    click.option(
+        "--address", metavar="HOST:PORT", help="A Ray cluster's; else one starts on this machine."
+    ),
+)
+
+
+@contextlib.contextmanager
+def engine_of(engine: str, address: str | None) -> Iterator[Any]:
+    """Opens what runs the stages, for the length of the block."""
+    from tiebe.engine import run_stage
+    from tiebe.errors import SettingsError
+
+    if engine == "ray":
+        from tiebe.ray_engine import RayEngine
+
+        with RayEngine(address) as opened:
+            yield opened
+    elif address is not None:
+        raise SettingsError("--address is a Ray cluster's: give --engine ray as well")
+    else:
+        yield run_stage
+
+
 def opened(
     given: dict[str, Any], budget: Any, role: str, *, prefix: str = "", run: Path | None = None
 ) -> Any:
@@ -541,12 +572,15 @@ out = click.option("--out", type=click.Path(path_type=Path), help="A JSONL file;
 @click.option("--prompt", metavar="VERSION|FILE", help="Of the answer; the paper's by default.")
 @question_options
 @concurrency
+@engine_options
 @out
 def answer_(
     rows: Path | None,
     prompt: str | None,
     concurrency: int,
     out: Path | None,
+    engine: str,
+    address: str | None,
     **given: Any,
 ) -> None:
     """Asks a model the questions of a release, or of a file ROWS (question, answer).
@@ -562,8 +596,8 @@ def answer_(
         questions: Any = load_tiebe(**selected(given))
     else:
         questions = read_rows(rows, "question", "answer")
-    with of_file(rows):
-        answers = answer(questions, model, prompt=prompt, concurrency=concurrency)
+    with engine_of(engine, address) as runs, of_file(rows):
+        answers = answer(questions, model, prompt=prompt, concurrency=concurrency, engine=runs)
     write_rows(map(flat, answers), out)
 
 
@@ -620,6 +654,7 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
 @click.argument("rows", type=click.Path(path_type=Path))
 @model_option
 @judge_options
+@engine_options
 @click.option("--unanswerable", metavar="TEXT", help="Expected answer where there is none.")
 @cascade_option
 @click.option(
@@ -644,6 +679,8 @@ def judge_(
     column: tuple[str, ...],
     annotate: int | None,
     out: Path | None,
+    engine: str,
+    address: str | None,
     **given: Any,
 ) -> None:
     """Judges a file or run folder of answers: question, answer, model_answer in each row.
@@ -675,10 +712,10 @@ def judge_(
         refuse("cascade", "calibrate")
     judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable, cascade=cascade)
     given_rows = list(read_answers(rows, *needed))
-    with of_file(rows):
+    with engine_of(engine, address) as runs, of_file(rows):
         if calibrate:
             click.echo(str(judge.calibrate(given_rows, calibrate)), err=True)
-        verdicts = judge(given_rows)
+        verdicts = judge(given_rows, engine=runs)
     unscored = sum(verdict.correct is None for verdict in verdicts)
     if unscored:
         click.echo(f"{unscored} of {len(verdicts)} are unscored: see their reasoning", err=True)
@@ -770,6 +807,7 @@ def exam_(as_json: bool, **given: Any) -> None:
 @cascade_option
 @question_options
 @concurrency
+@engine_options
 @click.option("--cutoff", metavar="MONTH", help="The last one that the model knows of, 2024-06.")
 @click.option("--report/--no-report", default=True, help="Write RUN/report as well.")
 @click.option("--dry-run", is_flag=True, help="Only tell what it would ask and cost.")
@@ -782,6 +820,8 @@ def evaluate_(
     cutoff: str | None,
     report: bool,
     dry_run: bool,
+    engine: str,
+    address: str | None,
     **given: Any,
 ) -> None:
     """Asks a model, judges its answers, scores them and reports: into the folder RUN, resumable.
@@ -804,7 +844,8 @@ def evaluate_(
     if dry_run:
         click.echo(plan(model, budget=budget, **setting))
         return
-    result = evaluate(model, cutoff=cutoff, **setting)
+    with engine_of(engine, address) as runs:
+        result = evaluate(model, cutoff=cutoff, engine=runs, **setting)
     click.echo(str(result))
     for part, asked in (("answers", model), ("verdicts", judge.asked)):
         click.echo(f"{part}: {spent(budget, asked, result.manifest[part]['usage'])}", err=True)

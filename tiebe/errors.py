@@ -46,6 +46,7 @@ class TiebeError(Exception):
 
 def _again(kind: type[TiebeError], args: tuple[Any, ...], told: dict[str, Any]) -> TiebeError:
     error = kind.__new__(kind, *args)
+    error.args = args
     error.__dict__.update(told)
     return error
 

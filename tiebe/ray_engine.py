@@ -6,10 +6,12 @@ one may count, money and the turns of hosts, a limiter counts for all. A worker 
 machine does, is replaced: the next one skips what the journal holds.
 
 The machines share the folders of the run, of TIEBE_HOME where one is used, and of pages; journals
-lock their parts (`flock`: NFS 4 does). The cache of documents is SQLite, which no network
-folder bears: where there are several machines, TIEBE_CACHE is on each one's own disk, and what a
-lost machine had fetched is fetched again. An object store has neither locks nor appending: there a
-part would be an object per batch of lines, named by its writer, and its listing the index.
+lock their parts (`flock`: NFS 4 does). The cache of documents is SQLite, which no network folder
+bears: where there are several machines, TIEBE_CACHE is on each one's own disk, and what a lost
+machine had fetched is fetched again. A model at 127.0.0.1 is each machine's own. Keys travel with
+the stage from the driver's memory to the workers'. An object store has neither locks nor appending:
+there a part would be one object per batch of lines, named by its writer, and a listing of them the
+journal.
 """
 
 import contextlib
@@ -21,6 +23,7 @@ import math
 import os
 import pickle
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +39,14 @@ from tiebe.records import Drop
 try:
     import ray
     import ray.cloudpickle
-    from ray.exceptions import NodeDiedError, OutOfMemoryError, RayError, WorkerCrashedError
+    from ray.exceptions import (
+        LocalRayletDiedError,
+        NodeDiedError,
+        ObjectLostError,
+        OutOfMemoryError,
+        RayError,
+        WorkerCrashedError,
+    )
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as _error:
     raise SettingsError("Ray is not installed: pip install 'tiebe[ray]'") from _error
@@ -55,7 +65,13 @@ CLOSED = 120.0
 """Seconds in which a limiter that has itself been replaced lets nobody spend: until the calls that
 its predecessor allowed are over."""
 
-_DEATH = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
+_DEATH = (
+    LocalRayletDiedError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    WorkerCrashedError,
+)
 
 
 class RayEngine:
@@ -212,10 +228,13 @@ def _work_on(
     data: bytes, records: Mapping[str, Any], limiter: Any, holder: str
 ) -> tuple[dict[str, Drop], BaseException | None]:
     """The task: works on a shard as this machine's part of the stage."""
-    with contextlib.ExitStack() as stack:
-        stage, journal = _Unpickler(data, _Door(limiter, holder), stack).load()
-        todo = {key: record for key, record in records.items() if key not in journal}
-        return work(stage, todo, journal, workers=THREADS)
+    try:
+        with contextlib.ExitStack() as stack:
+            stage, journal = _Unpickler(data, _Door(limiter, holder), stack).load()
+            todo = {key: record for key, record in records.items() if key not in journal}
+            return work(stage, todo, journal, workers=THREADS)
+    except TiebeError as error:  # a damaged journal, a tool that cannot be opened there
+        return {}, error
 
 
 # --- What is shared --------------------------------------------------------------------------
@@ -251,7 +270,9 @@ class _Limiter:
     """
 
     def __init__(self, accounts: list[_Account], longest: list[float]) -> None:
-        again = ray.get_runtime_context().was_current_actor_reconstructed
+        with warnings.catch_warnings():  # Ray warns of what it does in there itself
+            warnings.simplefilter("ignore", DeprecationWarning)
+            again = ray.get_runtime_context().was_current_actor_reconstructed
         self._budgets = [account.open() for account in accounts]
         self._lanes = [Lanes(one, closed=one if again else 0.0) for one in longest]
         self._opens = time.monotonic() + (CLOSED if again else 0.0)

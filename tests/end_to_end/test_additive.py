@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 
 import pytest
 import scenario
+from made_pages import Line, line, write_pages
 
 from builder.matching import MAINTAINER
 from builder.release import read_articles, read_changes, read_questions, reflag
@@ -27,58 +28,6 @@ pytestmark = pytest.mark.slow
 SEED = 6
 COUNT = 500
 PAGES = [(region, year) for region in ("Brazil", "Turkey", "World") for year in (2023, 2024)]
-MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
-SYLLABLES = "ba ce di fo gu ha ji ko lu ma ne pi ro su ta ve wi xo yu za".split()
-KINDS = (
-    "The {a} Bridge opens at {b}, and {n} people cross it with engineer {c} on the first day.",
-    "Mayor {a} resigns in {b} after {n} letters of protest were handed over by {c}.",
-    "A storm named {a} floods {n} houses in {b}, and the {c} Dam holds.",
-    "The {a} Orchestra plays in {b} before {n} listeners, led by {c}.",
-    "Miners find {n} tonnes of copper at {b}; the {a} Company and the {c} Bank share the costs.",
-)
-
-
-@dataclass(frozen=True)
-class Line:
-    """An event on a page."""
-
-    page: tuple[str, int]
-    month: int
-    day: int
-    text: str
-    url: str
-
-    def __str__(self) -> str:
-        name = MONTHS[self.month - 1]
-        cite = f"{{{{cite web |url={self.url} |title={' '.join(self.text.split()[:6])}}}}}"
-        return f"* [[{name} {self.day}]] – {self.text}<ref>{cite}</ref>"
-
-
-def name(draw: random.Random) -> str:
-    return "".join(draw.choice(SYLLABLES) for _ in range(draw.randint(3, 4))).capitalize()
-
-
-def line(number: int, draw: random.Random) -> Line:
-    a, b, c = name(draw), name(draw), name(draw)
-    text = KINDS[number % len(KINDS)].format(a=a, b=b, c=c, n=draw.randint(21, 9000))
-    url = f"https://{name(draw).lower()}.example/{number}"
-    page = PAGES[number % len(PAGES)]
-    return Line(page, 1 + number % 12, 1 + number % 28, text, url)
-
-
-def write_pages(folder: Path, lines: list[Line]) -> None:
-    folder.mkdir(exist_ok=True)
-    by_page: dict[tuple[str, int], list[Line]] = defaultdict(list)
-    for one in lines:
-        by_page[one.page].append(one)
-    for (region, year), members in by_page.items():
-        members.sort(key=lambda one: (one.month, one.day))
-        parts = ["== Events =="]
-        for month, title in enumerate(MONTHS, 1):
-            parts += [f"=== {title} ===", *(str(m) for m in members if m.month == month)]
-        (folder / f"{year}_in_{region}.wiki").write_text("\n".join(parts) + "\n", "utf-8")
 
 
 @dataclass
@@ -118,7 +67,7 @@ def log(path: Path, key: str, start: int) -> list[str]:
 def months(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Months]:
     folder = tmp_path_factory.mktemp("additive")
     draw = random.Random(SEED)
-    every = [line(number, draw) for number in range(COUNT + COUNT // 10)]
+    every = [line(number, draw, PAGES) for number in range(COUNT + COUNT // 10)]
     old, new = every[:COUNT], every[COUNT:]
     edited: dict[str, str] = {}
     now = []
