@@ -42,7 +42,7 @@ def questions(count: int) -> list[dict[str, Any]]:
 def test_an_evaluation_is_that_of_this_process(engine: Any, tmp_path: Path) -> None:
     with llm_server.running(latency=0.01, p429=0.05, p500=0.05, retry_after="0.1") as server:
         model = open_model("m", base_url=server.base_url)
-        judge = Judge(open_model("j", base_url=server.base_url), "1", progress=False)
+        judge = Judge(open_model("j", base_url=server.base_url), "1", concurrency=4)
         local, shared = (
             evaluate(model, judge=judge, run=tmp_path / name, questions=questions(40), engine=runs)
             for name, runs in (("local", run_stage), ("ray", engine))
@@ -67,7 +67,7 @@ def test_the_budget_holds_for_all_workers(engine: Any, tmp_path: Path) -> None:
             Journal(tmp_path, fsync=True) as journal,
             pytest.raises(ModelError, match=r"budget of 2,500 tokens is used up"),
         ):
-            answer(questions(200), model, journal=journal, engine=engine)
+            answer(questions(200), model, concurrency=6, journal=journal, engine=engine)
         with Journal(tmp_path) as journal:
             paid = sum(
                 entry.usage["prompt_tokens"] + entry.usage["completion_tokens"]
@@ -132,6 +132,9 @@ def test_a_limiter_that_is_replaced_knows_what_is_spent(engine: Any, tmp_path: P
         assert 25 < ray.get(limiter.left.remote(0, "host")) <= 30
         journal.append(f"{2:064x}", [{"asked": "m"}], usage={"prompt_tokens": 80})
         ray.kill(limiter, no_restart=False)
+        deadline = time.monotonic() + 60
+        while ray.get(limiter.spent.remote()) == [(900, 0.0)] and time.monotonic() < deadline:
+            time.sleep(0.1)
         assert ray.get(limiter.spent.remote()) == [(780, 0.0)]
         assert ray.get(limiter.hold.remote(0, "b", 10, 0.0)) == "later"
         assert ray.get(limiter.take.remote(0, "b", "other", 0.0)) > 25

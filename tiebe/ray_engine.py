@@ -184,7 +184,8 @@ class _Pickler(ray.cloudpickle.CloudPickler):
     def persistent_id(self, thing: Any) -> Any:
         """Names what is left out; each is left out once, however often it is met."""
         if isinstance(thing, Budget):
-            return "budget", _place(thing, self._parcel.budgets), thing.prices
+            told = thing.max_tokens, thing.max_cost, thing.prices
+            return "budget", _place(thing, self._parcel.budgets), told
         if isinstance(thing, Lanes):
             return "lanes", _place(thing, self._parcel.lanes), thing.longest
         if isinstance(thing, Model):
@@ -217,7 +218,7 @@ class _Unpickler(pickle.Unpickler):
             if kind == "tool":
                 made = self._stack.enter_context(told[0](*told[1]))
             elif kind == "budget":
-                made = _SharedBudget(self._limiter, number, told)
+                made = _SharedBudget(self._limiter, number, *told)
             else:
                 made = _SharedLanes(self._limiter, number, told)
             self._known[kind, number] = made
@@ -338,21 +339,24 @@ class _Door:
 class _SharedBudget(Budget):
     """A budget that the limiter keeps."""
 
-    def __init__(self, door: _Door, number: int, prices: Mapping[str, tuple[float, float]]) -> None:
-        super().__init__(prices=prices)
+    def __init__(self, door: _Door, number: int, *told: Any) -> None:
+        super().__init__(*told)
         self._door, self._number = door, number
 
     def add(self, model: str, usage: Mapping[str, int]) -> None:
         self._door.tell("add", self._number, model, dict(usage))
 
     def hold(self, tokens: int, cost: float) -> Literal["held", "later", "never"]:
+        if not self.limited:
+            return "held"
         answer: Literal["held", "later", "never"] = self._door.ask(
             "hold", self._number, self._door.holder, tokens, cost
         )
         return answer
 
     def let_go(self, tokens: int, cost: float, *, lost: bool = False) -> None:
-        self._door.tell("let_go", self._number, self._door.holder, tokens, cost)
+        if self.limited:
+            self._door.tell("let_go", self._number, self._door.holder, tokens, cost)
 
 
 class _SharedLanes(Lanes):
