@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -254,3 +255,13 @@ def test_rows_are_read_as_they_come_and_none_are_told(run, tmp_path):
     path.write_text('{"question": "Who?", "gold": 3, "model_answer": "Ana"}\n')
     result = run("judge", path, "--model", "offline", "--column", "answer=gold")
     assert "rows.jsonl: row 1: gold: expected a text, got 3" in result.stderr
+
+
+def test_ray_where_it_is_not_installed(run, verdicts, monkeypatch):
+    for name in [n for n in sys.modules if n.split(".")[0] == "ray" or n == "tiebe.ray_engine"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    told = run("judge", verdicts, "--model", "offline", "--engine", "ray")
+    assert told.exit_code == 1 and "pip install 'tiebe[ray]'" in told.stderr
+    told = run("judge", verdicts, "--model", "offline", "--address", "127.0.0.1:6379")
+    assert told.exit_code == 1 and "give --engine ray as well" in told.stderr

@@ -122,22 +122,27 @@ def test_a_limiter_that_is_replaced_knows_what_is_spent(engine: Any, tmp_path: P
         limiter = (
             ray.remote(ray_engine._Limiter)
             .options(num_cpus=0, max_restarts=1, max_task_retries=-1)
-            .remote([account], [30.0])
+            .remote()
         )
-        assert ray.get(limiter.hold.remote(0, "a", 200, 0.0)) == "held"
-        assert ray.get(limiter.hold.remote(0, "b", 200, 0.0)) == "later"
-        assert ray.get(limiter.take.remote(0, "a", "host", 0.0)) == 0.0
-        ray.get(limiter.lose.remote("a"))  # its call may have been paid
+        assert ray.get(limiter.hold.remote("s.a", 0, 200, 0.0)) == "later"
+        ray.get(limiter.open.remote("s", [account], [30.0], again=False))
+        assert ray.get(limiter.hold.remote("s.a", 0, 200, 0.0)) == "held"
+        assert ray.get(limiter.hold.remote("s.b", 0, 200, 0.0)) == "later"
+        assert ray.get(limiter.take.remote("s.a", 0, "host", 0.0)) == 0.0
+        ray.get(limiter.lose.remote("s.a"))  # its call may have been paid
+        ray.get(limiter.add.remote("s.a", 0, "m", {"prompt_tokens": 9}))  # said by the dead
         assert ray.get(limiter.spent.remote()) == [(900, 0.0)]
-        assert 25 < ray.get(limiter.left.remote(0, "host")) <= 30
+        assert 25 < ray.get(limiter.left.remote("s.b", 0, "host")) <= 30
         journal.append(f"{2:064x}", [{"asked": "m"}], usage={"prompt_tokens": 80})
         ray.kill(limiter, no_restart=False)
         deadline = time.monotonic() + 60
-        while ray.get(limiter.spent.remote()) == [(900, 0.0)] and time.monotonic() < deadline:
+        while ray.get(limiter.stage.remote()) and time.monotonic() < deadline:
             time.sleep(0.1)
+        assert ray.get(limiter.hold.remote("s.b", 0, 10, 0.0)) == "later"
+        ray.get(limiter.open.remote("s", [account], [30.0], again=True))
         assert ray.get(limiter.spent.remote()) == [(780, 0.0)]
-        assert ray.get(limiter.hold.remote(0, "b", 10, 0.0)) == "later"
-        assert ray.get(limiter.take.remote(0, "b", "other", 0.0)) > 25
+        assert ray.get(limiter.hold.remote("s.b", 0, 10, 0.0)) == "later"
+        assert ray.get(limiter.take.remote("s.b", 0, "other", 0.0)) > 25
         ray.kill(limiter)
 
 

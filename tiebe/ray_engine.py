@@ -23,7 +23,7 @@ import math
 import os
 import pickle
 import time
-import warnings
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -89,14 +89,21 @@ class RayEngine:
         self._own = not ray.is_initialized()
         if self._own:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            here = {} if address else {"include_dashboard": False}
+            own = {} if address else {"include_dashboard": False}
             try:
-                ray.init(address or "local", logging_level=logging.WARNING, **here)
+                ray.init(address or "local", logging_level=logging.WARNING, **own)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise SettingsError(f"no Ray cluster at {address or 'local'}: {error}") from error
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self._limiter = (
+            ray.remote(_Limiter)
+            .options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
+            .remote()
+        )
 
     def close(self) -> None:
         """Leaves the cluster, or ends the one that was started here."""
+        ray.kill(self._limiter)
         if self._own:
             ray.shutdown()
 
@@ -139,7 +146,7 @@ class RayEngine:
         inputs, todo = pending(stage, records, journal)
         failed: dict[str, Drop] = {}
         if todo:
-            with _Shards(parcel, stage, journal, todo, workers) as shards:
+            with _Shards(self._limiter, parcel, todo, workers) as shards:
                 failed = shards.run(total=len(inputs) if progress else None)
         outcome = Outcome(stage, journal, inputs, failed)
         log.info("%s", summary(stage.name, outcome.counts()))
@@ -153,6 +160,8 @@ class RayEngine:
 class _Parcel:
     """A stage and its journal as bytes, and what of them stays where all can reach it."""
 
+    stage: Stage
+    journal: Journal
     data: bytes = b""
     budgets: list[Budget] = field(default_factory=list)
     lanes: list[Lanes] = field(default_factory=list)
@@ -163,7 +172,7 @@ class _Parcel:
     @classmethod
     def of(cls, stage: Stage, journal: Journal) -> Self:
         """Packs them; TypeError or PicklingError where something cannot leave this process."""
-        parcel, file = cls(), io.BytesIO()
+        parcel, file = cls(stage, journal), io.BytesIO()
         _Pickler(file, parcel).dump((stage, journal))
         parcel.data = file.getvalue()
         return parcel
@@ -226,12 +235,13 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _work_on(
-    data: bytes, records: Mapping[str, Any], limiter: Any, holder: str
+    data: bytes, records: Mapping[str, Any], door: "_Door"
 ) -> tuple[dict[str, Drop], BaseException | None]:
     """The task: works on a shard as this machine's part of the stage."""
     try:
         with contextlib.ExitStack() as stack:
-            stage, journal = _Unpickler(data, _Door(limiter, holder), stack).load()
+            stack.callback(door.close)
+            stage, journal = _Unpickler(data, door, stack).load()
             todo = {key: record for key, record in records.items() if key not in journal}
             return work(stage, todo, journal, workers=THREADS)
     except TiebeError as error:  # a damaged journal, a tool that cannot be opened there
@@ -267,50 +277,67 @@ class _Account:
 class _Limiter:
     """The actor: what may be spent, and whose turn it is, for all workers of a stage.
 
-    Replaced where it dies: its sums are in the journals, and what is in flight it waits out.
+    Where it dies, Ray starts another, which grants nothing until the driver opens the stage again:
+    the sums are in the journals, and what its predecessor allowed is waited out.
     """
 
-    def __init__(self, accounts: list[_Account], longest: list[float]) -> None:
-        with warnings.catch_warnings():  # Ray warns of what it does in there itself
-            warnings.simplefilter("ignore", DeprecationWarning)
-            again = ray.get_runtime_context().was_current_actor_reconstructed
-        self._budgets = [account.open() for account in accounts]
-        self._lanes = [Lanes(one, closed=one if again else 0.0) for one in longest]
-        self._opens = time.monotonic() + (CLOSED if again else 0.0)
+    def __init__(self) -> None:
+        self._stage = ""
+        self._budgets: list[Budget] = []
+        self._lanes: list[Lanes] = []
+        self._opens = math.inf
         self._held: dict[str, list[tuple[int, int, float]]] = defaultdict(list)
         self._dead: set[str] = set()
 
+    def open(
+        self, stage: str, accounts: list[_Account], longest: list[float], *, again: bool
+    ) -> None:
+        self._stage = stage
+        self._budgets = [account.open() for account in accounts]
+        self._lanes = [Lanes(one, closed=one if again else 0.0) for one in longest]
+        self._opens = time.monotonic() + (CLOSED if again else 0.0)
+        self._held.clear()
+        self._dead.clear()
+
+    def stage(self) -> str:
+        return self._stage
+
+    def _counts(self, holder: str) -> bool:
+        """Whether a holder works on the stage that is open, and is not dead."""
+        return holder.partition(".")[0] == self._stage and holder not in self._dead
+
     def hold(
-        self, number: int, holder: str, tokens: int, cost: float
+        self, holder: str, number: int, tokens: int, cost: float
     ) -> Literal["held", "later", "never"]:
-        if holder in self._dead or time.monotonic() < self._opens:
+        if not self._counts(holder) or time.monotonic() < self._opens:
             return "later"
         answer = self._budgets[number].hold(tokens, cost)
         if answer == "held":
             self._held[holder].append((number, tokens, cost))
         return answer
 
-    def let_go(self, number: int, holder: str, tokens: int, cost: float) -> None:
-        if (number, tokens, cost) in self._held[holder]:  # else its predecessor held it
-            self._held[holder].remove((number, tokens, cost))
+    def let_go(self, holder: str, number: int, tokens: int, cost: float) -> None:
+        held = number, tokens, cost
+        if self._counts(holder) and held in self._held[holder]:  # else its predecessor held it
+            self._held[holder].remove(held)
             self._budgets[number].let_go(tokens, cost)
 
-    def add(self, number: int, model: str, usage: Mapping[str, int]) -> None:
-        self._budgets[number].add(model, usage)
+    def add(self, holder: str, number: int, model: str, usage: Mapping[str, int]) -> None:
+        if self._counts(holder):
+            self._budgets[number].add(model, usage)
 
     def spent(self) -> list[tuple[int, float]]:
         return [(budget.tokens, budget.cost) for budget in self._budgets]
 
-    def left(self, number: int, owner: str) -> float:
-        return self._lanes[number].left(owner)
+    def left(self, holder: str, number: int, owner: str) -> float:
+        return self._lanes[number].left(owner) if self._counts(holder) else 1.0
 
-    def take(self, number: int, holder: str, owner: str, pause: float) -> float:
-        if holder in self._dead:
-            return self._lanes[number].longest
-        return self._lanes[number].take(owner, pause, holder)
+    def take(self, holder: str, number: int, owner: str, pause: float) -> float:
+        return self._lanes[number].take(owner, pause, holder) if self._counts(holder) else 1.0
 
-    def leave(self, number: int, owner: str, rest: float) -> None:
-        self._lanes[number].leave(owner, rest)
+    def leave(self, holder: str, number: int, owner: str, rest: float) -> None:
+        if self._counts(holder):
+            self._lanes[number].leave(owner, rest)
 
     def lose(self, holder: str) -> None:
         """Settles what a worker leaves behind that is dead: calls in flight may have been paid."""
@@ -329,11 +356,15 @@ class _Door:
     holder: str
 
     def ask(self, method: str, *args: Any) -> Any:
-        return ray.get(getattr(self.limiter, method).remote(*args))
+        return ray.get(getattr(self.limiter, method).remote(self.holder, *args))
 
     def tell(self, method: str, *args: Any) -> None:
-        """Does not wait: what one worker tells comes in its order."""
-        getattr(self.limiter, method).remote(*args)
+        """Does not wait: what one worker tells and asks comes in its order."""
+        getattr(self.limiter, method).remote(self.holder, *args)
+
+    def close(self) -> None:
+        """Waits until all is told."""
+        ray.get(self.limiter.stage.remote())
 
 
 class _SharedBudget(Budget):
@@ -350,13 +381,13 @@ class _SharedBudget(Budget):
         if not self.limited:
             return "held"
         answer: Literal["held", "later", "never"] = self._door.ask(
-            "hold", self._number, self._door.holder, tokens, cost
+            "hold", self._number, tokens, cost
         )
         return answer
 
     def let_go(self, tokens: int, cost: float, *, lost: bool = False) -> None:
         if self.limited:
-            self._door.tell("let_go", self._number, self._door.holder, tokens, cost)
+            self._door.tell("let_go", self._number, tokens, cost)
 
 
 class _SharedLanes(Lanes):
@@ -370,7 +401,7 @@ class _SharedLanes(Lanes):
         return float(self._door.ask("left", self._number, owner))
 
     def take(self, owner: str, pause: float, holder: str = "") -> float:
-        return float(self._door.ask("take", self._number, self._door.holder, owner, pause))
+        return float(self._door.ask("take", self._number, owner, pause))
 
     def leave(self, owner: str, rest: float = 0.0) -> None:
         self._door.tell("leave", self._number, owner, rest)
@@ -384,12 +415,6 @@ class _Shard:
     number: int
     records: dict[str, Any]
     deaths: int = 0
-    turns: int = 0
-
-    @property
-    def holder(self) -> str:
-        """Who works on it now, as the limiter knows it."""
-        return f"{self.number}.{self.turns}"
 
 
 def _split(stage: Stage, todo: Mapping[str, Any], count: int) -> list[_Shard]:
@@ -412,28 +437,22 @@ def _split(stage: Stage, todo: Mapping[str, Any], count: int) -> list[_Shard]:
 
 
 class _Shards:
-    """The shards of a stage in work, and their limiter."""
+    """The shards of a stage in work; the limiter is theirs for as long."""
 
-    def __init__(
-        self, parcel: _Parcel, stage: Stage, journal: Journal, todo: dict[str, Any], workers: int
-    ) -> None:
-        self._parcel, self._stage, self._journal = parcel, stage, journal
-        self._todo = todo
+    def __init__(self, limiter: Any, parcel: _Parcel, todo: dict[str, Any], workers: int) -> None:
+        self._limiter, self._parcel, self._todo = limiter, parcel, todo
+        self._stage, self._journal = parcel.stage, parcel.journal
+        self._name = uuid.uuid4().hex
         count = math.ceil(min(workers, len(todo)) / THREADS)
-        self._waiting = _split(stage, todo, count)
+        self._waiting = _split(self._stage, todo, count)
         self._running: dict[Any, _Shard] = {}
-        self._before = len(journal)
+        self._before = len(self._journal)
         self._failed: dict[str, Drop] = {}
         self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        accounts = [self._account(budget) for budget in self._parcel.budgets]
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self._limiter = (
-            ray.remote(_Limiter)
-            .options(num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here)
-            .remote(accounts, [lanes.longest for lanes in self._parcel.lanes])
-        )
+        self._accounts = [self._account(budget) for budget in self._parcel.budgets]
+        self._open(again=False)
         # Ray's own retries would not tell the limiter who is dead.
         self._task = ray.remote(_work_on).options(
             num_cpus=CPUS, max_retries=0, name=f"tiebe-{self._stage.name}"
@@ -441,19 +460,24 @@ class _Shards:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._look()
         spent = ray.get(self._limiter.spent.remote())
         for budget, (tokens, cost) in zip(self._parcel.budgets, spent, strict=True):
             budget.tokens, budget.cost = tokens, cost
-        ray.kill(self._limiter)
         for journal in self._parcel.journals:
             journal.refresh()
+
+    def _open(self, *, again: bool) -> None:
+        longest = [lanes.longest for lanes in self._parcel.lanes]
+        ray.get(self._limiter.open.remote(self._name, self._accounts, longest, again=again))
 
     def _account(self, budget: Budget) -> _Account:
         ledgers: dict[str, Any] = {}
         for model in self._parcel.models:
             if model.budget is budget:
-                kept, whose = model.replies or self._journal, None if model.replies else model.name
+                kept = self._journal if model.replies is None else model.replies
                 assert kept.folder is not None
+                whose = model.name if model.replies is None else None
                 ledgers[str(kept.folder)] = (kept.folder.resolve(), kept.ends(), whose)
         limits = budget.max_tokens, budget.max_cost, budget.prices
         return _Account(*limits, budget.tokens, budget.cost, ledgers)
@@ -481,6 +505,7 @@ class _Shards:
                         self._start(self._waiting.pop())
                     for ended in ray.wait(list(self._running), timeout=1.0)[0]:
                         self._end(ended)
+                    self._look()
                     self._journal.refresh()
                     over = len(self._journal) - self._before + len(self._failed)
                     bar.update(already + over - bar.n)
@@ -496,11 +521,20 @@ class _Shards:
             raise self._error
         return self._failed
 
+    def _look(self) -> None:
+        """Opens the stage again where the limiter has been replaced."""
+        if ray.get(self._limiter.stage.remote()) != self._name:
+            log.warning("%s: the limiter died; another one waits and goes on", self._stage.name)
+            self._open(again=True)
+
     def _start(self, shard: _Shard) -> None:
-        shard.turns += 1
         left = {key: r for key, r in shard.records.items() if key not in self._journal}
-        data, limiter = self._parcel.data, self._limiter
-        self._running[self._task.remote(data, left, limiter, shard.holder)] = shard
+        door = _Door(self._limiter, self._holder(shard))
+        self._running[self._task.remote(self._parcel.data, left, door)] = shard
+
+    def _holder(self, shard: _Shard) -> str:
+        """Who works on a shard now, as the limiter knows it."""
+        return f"{self._name}.{shard.number}.{shard.deaths}"
 
     def _end(self, ended: Any) -> None:
         """Takes what a task returned; where its worker died, another one shall go on."""
@@ -508,7 +542,7 @@ class _Shards:
         try:
             failed, error = ray.get(ended)
         except _DEATH as death:
-            ray.get(self._limiter.lose.remote(shard.holder))
+            ray.get(self._limiter.lose.remote(self._holder(shard)))
             shard.deaths += 1
             if shard.deaths > DEATHS:
                 raise TiebeError(
