@@ -257,11 +257,13 @@ def test_rows_are_read_as_they_come_and_none_are_told(run, tmp_path):
     assert "rows.jsonl: row 1: gold: expected a text, got 3" in result.stderr
 
 
-def test_ray_where_it_is_not_installed(run, verdicts, monkeypatch):
+def test_ray_where_it_is_not_installed(run, tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"question": "Who?", "answer": "Ana", "model_answer": "Ana"}\n')
     for name in [n for n in sys.modules if n.split(".")[0] == "ray" or n == "tiebe.ray_engine"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
-    told = run("judge", verdicts, "--model", "offline", "--engine", "ray")
+    told = run("judge", rows, "--model", "offline", "--engine", "ray")
     assert told.exit_code == 1 and "pip install 'tiebe[ray]'" in told.stderr
-    told = run("judge", verdicts, "--model", "offline", "--address", "127.0.0.1:6379")
+    told = run("judge", rows, "--model", "offline", "--address", "127.0.0.1:6379")
     assert told.exit_code == 1 and "give --engine ray as well" in told.stderr
