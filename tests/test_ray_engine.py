@@ -39,7 +39,9 @@ def questions(count: int) -> list[dict[str, Any]]:
     return [{"question": f"Who won match {n}?", "answer": f"Team {n}"} for n in range(count)]
 
 
-def test_an_evaluation_is_that_of_this_process(engine: Any, tmp_path: Path) -> None:
+def test_an_evaluation_is_that_of_this_process(
+    engine: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with llm_server.running(latency=0.01, p429=0.05, p500=0.05, retry_after="0.1") as server:
         model = open_model("m", base_url=server.base_url)
         judge = Judge(open_model("j", base_url=server.base_url), "1", concurrency=4)
@@ -52,6 +54,8 @@ def test_an_evaluation_is_that_of_this_process(engine: Any, tmp_path: Path) -> N
             model, judge=judge, run=tmp_path / "ray", questions=questions(40), engine=engine
         )
         assert server.stats()["requests"] == asked
+    assert "runs in this process" not in caplog.text
+    assert model.paid["calls"] == judge.asked.paid["calls"] == 80  # by each of two runs, no more
     assert shared.rows == local.rows == again.rows
     names = ("verdicts.jsonl",)
     assert [(tmp_path / "ray" / n).read_bytes() for n in names] == [

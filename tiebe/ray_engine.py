@@ -26,7 +26,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from tiebe.engine import Outcome, Stage, ends_run, pending, run_stage, summary, work
@@ -45,6 +45,7 @@ try:
         ObjectLostError,
         OutOfMemoryError,
         RayError,
+        RayTaskError,
         WorkerCrashedError,
     )
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -183,6 +184,10 @@ class _Parcel:
         return [tool for tool in self.tools if isinstance(tool, Journal)]
 
 
+_MODEL = [f.name for f in fields(Model) if f.name != "paid" and not f.name.startswith("_")]
+"""What makes a model; not what one process has paid and remembers."""
+
+
 class _Pickler(ray.cloudpickle.CloudPickler):
     """Leaves out of a stage what all workers share, and what each opens for itself."""
 
@@ -198,8 +203,9 @@ class _Pickler(ray.cloudpickle.CloudPickler):
         if isinstance(thing, Lanes):
             return "lanes", _place(thing, self._parcel.lanes), thing.longest
         if isinstance(thing, Model):
-            _place(thing, self._parcel.models)
-        elif hasattr(thing, "__exit__") and "__reduce__" in vars(type(thing)):
+            given = {name: getattr(thing, name) for name in _MODEL}
+            return "model", _place(thing, self._parcel.models), given
+        if hasattr(thing, "__exit__") and "__reduce__" in vars(type(thing)):
             return "tool", _place(thing, self._parcel.tools), thing.__reduce__()
         return None
 
@@ -219,6 +225,7 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(io.BytesIO(data))
         self._limiter, self._stack = limiter, stack
         self._known: dict[tuple[str, int], Any] = {}
+        self.models: dict[int, Model] = {}
 
     def persistent_load(self, name: Any) -> Any:
         """Returns what was left out under this name."""
@@ -226,6 +233,8 @@ class _Unpickler(pickle.Unpickler):
         if (kind, number) not in self._known:
             if kind == "tool":
                 made = self._stack.enter_context(told[0](*told[1]))
+            elif kind == "model":
+                made = self.models[number] = Model(**told)
             elif kind == "budget":
                 made = _SharedBudget(self._limiter, number, *told)
             else:
@@ -236,16 +245,18 @@ class _Unpickler(pickle.Unpickler):
 
 def _work_on(
     data: bytes, records: Mapping[str, Any], door: "_Door"
-) -> tuple[dict[str, Drop], BaseException | None]:
-    """The task: works on a shard as this machine's part of the stage."""
+) -> tuple[dict[str, Drop], BaseException | None, dict[int, dict[str, int]]]:
+    """The task: works on a shard; what failed, what ended it, and what each model was paid."""
     try:
         with contextlib.ExitStack() as stack:
             stack.callback(door.close)
-            stage, journal = _Unpickler(data, door, stack).load()
+            parcel = _Unpickler(data, door, stack)
+            stage, journal = parcel.load()
             todo = {key: record for key, record in records.items() if key not in journal}
-            return work(stage, todo, journal, workers=THREADS)
+            failed, error = work(stage, todo, journal, workers=THREADS)
     except TiebeError as error:  # a damaged journal, a tool that cannot be opened there
-        return {}, error
+        return {}, error, {}
+    return failed, error, {number: dict(m.paid) for number, m in parcel.models.items()}
 
 
 # --- What is shared --------------------------------------------------------------------------
@@ -455,7 +466,10 @@ class _Shards:
         self._open(again=False)
         # Ray's own retries would not tell the limiter who is dead.
         self._task = ray.remote(_work_on).options(
-            num_cpus=CPUS, max_retries=0, name=f"tiebe-{self._stage.name}"
+            num_cpus=CPUS,
+            max_retries=0,
+            name=f"tiebe-{self._stage.name}",
+            scheduling_strategy="SPREAD",
         )
         return self
 
@@ -495,7 +509,7 @@ class _Shards:
             total=total,
             initial=already,
             desc=self._stage.name,
-            disable=total is None,
+            disable=total is None or None,  # None: only on a terminal
             mininterval=0.5,
         )
         with bar:
@@ -540,7 +554,7 @@ class _Shards:
         """Takes what a task returned; where its worker died, another one shall go on."""
         shard = self._running.pop(ended)
         try:
-            failed, error = ray.get(ended)
+            failed, error, paid = ray.get(ended)
         except _DEATH as death:
             ray.get(self._limiter.lose.remote(self._holder(shard)))
             shard.deaths += 1
@@ -555,7 +569,14 @@ class _Shards:
             self._journal.refresh()
             self._waiting.append(shard)
             return
+        except RayTaskError as error:
+            raise TiebeError(
+                f"{self._stage.name}: a worker cannot do its work; is the same tiebe, with its "
+                f"extras, on each machine? {str(error).strip().splitlines()[-1][:300]}"
+            ) from error
         self._failed |= failed
+        for number, usage in paid.items():
+            self._parcel.models[number].pay(usage)
         if error is None:
             return
         self._journal.refresh()

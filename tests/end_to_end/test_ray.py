@@ -22,7 +22,7 @@ from made_pages import line, write_pages
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs Ray: make test-ray")
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-EVENTS, HOSTS = 2000, 200
+EVENTS, HOSTS = int(os.environ.get("N", 2000)), int(os.environ.get("H", 200))
 PAGES = [(region, year) for region in ("Brazil", "World") for year in range(2020, 2025)]
 NODE = {"num_cpus": 4, "object_store_memory": 80 << 20}
 
@@ -175,7 +175,7 @@ def test_killed_workers_repeat_no_more_than_two_calls(build: Build, nodes: Nodes
             wait_for(run, stage, records, process)
             os.kill(nodes.workers(stage)[0], signal.SIGKILL)
         told = end(process)
-    assert told.count("a worker died") == 2
+    assert told.count("a worker died") == 2 and "runs in this process" not in told
     logs = Logs(build.scenario, *start)
     assert scenario.release_files(run) == build.local
     assert logs.overlaps == []
@@ -196,6 +196,7 @@ def test_a_removed_node_and_a_budget(build: Build, nodes: Nodes) -> None:
             nodes.add()
         told = end(process)
     assert "a worker died" in told and "raise it under [budget]" in told
+    assert "runs in this process" not in told
     logs = Logs(build.scenario, *start)
     spent = sum(row["prompt_tokens"] + row["completion_tokens"] for row in logs.calls)
     print(f"{spent} of {limit} tokens; {len(logs.calls)} calls, repeated: {logs.repeated}")
