@@ -22,7 +22,7 @@ from made_pages import line, write_pages
 cluster_utils = pytest.importorskip("ray.cluster_utils", reason="needs Ray: make test-ray")
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-EVENTS, HOSTS = int(os.environ.get("N", 2000)), int(os.environ.get("H", 200))
+EVENTS, HOSTS = 2000, 200
 PAGES = [(region, year) for region in ("Brazil", "World") for year in range(2020, 2025)]
 NODE = {"num_cpus": 4, "object_store_memory": 80 << 20}
 
