@@ -29,7 +29,7 @@ pytestmark = pytest.mark.ray
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Any]:
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80 << 20)
+    ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 << 20)
     with ray_engine.RayEngine() as made:
         yield made
     ray.shutdown()

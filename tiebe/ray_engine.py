@@ -600,4 +600,4 @@ class _Shards:
 
 
 def _line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:200]
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
