@@ -106,7 +106,7 @@ def test_the_model_is_asked_only_for_what_is_not_settled_and_a_sample() -> None:
     sample = [drawn(case.id) for case in cases if case]
     for n, verdict in enumerate(verdicts):
         assert verdict.correct is True and verdict.judge == NAME
-        assert verdict.settled is (True if n % 3 else None)
+        assert verdict.settled_as is (True if n % 3 else None)
         offline = n % 3 > 0 and not sample[n]
         assert verdict.decided_by == ("offline" if offline else "m")
         assert (verdict.confidence is not None) == offline and bool(verdict.usage) != offline
@@ -200,7 +200,7 @@ def test_what_the_model_gives_no_verdict_on_stays_settled() -> None:
     given = rows(300)
     by = judge(m)
     verdicts = by(given)
-    sample = [v for v in verdicts if v.settled is not None and v.usage]
+    sample = [v for v in verdicts if v.settled_as is not None and v.usage]
     assert sample and {(v.correct, v.decided_by) for v in sample} == {(True, "offline")}
     assert {v.correct for v in verdicts[::3]} == {None} and {v.judge for v in verdicts} == {NAME}
 
@@ -344,7 +344,7 @@ def test_an_evaluation_settles_and_its_plan_knows(tmp_path: Path, folder: bool) 
         assert (after.answers, after.verdicts, after.settled) == (0, 0, offline)
         asked = len(m.asked)
         assert evaluate(candidate, **more).rows == result.rows and len(m.asked) == asked
-        assert list(read_rows(tmp_path / "run", "settled")) == result.rows
+        assert list(read_rows(tmp_path / "run", "settled_as")) == result.rows
         # With the model alone, only what was settled is asked.
         alone = evaluate(candidate, **(more | {"judge": judge(m, cascade=None)}))
         assert len(m.asked) == 120 and {r["judge"] for r in alone.rows} == {"m"}
@@ -362,7 +362,7 @@ def test_the_verbs_take_a_cascade(tmp_path: Path) -> None:
     assert "60 of 90 answers settled (67%), 60 of 60 the same" in told.stderr
     found = list(read_rows(out, "correct"))
     assert {r["decided_by"] for r in found} == {"offline", f"replay:{replies}"}
-    assert [r["settled"] for r in found] == [True if n % 3 else None for n in range(90)] and {
+    assert [r["settled_as"] for r in found] == [True if n % 3 else None for n in range(90)] and {
         r["mine"] for r in found
     } == {1}
     scored = CliRunner().invoke(main, ["score", str(out)])
@@ -371,3 +371,22 @@ def test_the_verbs_take_a_cascade(tmp_path: Path) -> None:
     for verb in (["judge", str(path), "--model"], ["evaluate", "--model", "gpt-4o", "--judge"]):
         result = CliRunner().invoke(main, [*verb, "offline", "--cascade", "0.99"])
         assert result.exit_code == 1 and "--cascade is given" in result.stderr
+
+
+def test_a_sample_of_none_is_told_in_words() -> None:
+    assert Agreement(0, 0).of_sample(0) == ""
+    assert Agreement(0, 0).of_sample(3) == "; none of them was drawn for the model to judge too"
+    assert (
+        Agreement(9, 9).of_sample(300).startswith("; of a sample that the model judged too, 9 of")
+    )
+    found = str(Calibration(NAME, 0.99, 20, 0, 0))
+    assert "0 of 20 answers settled (0%); too few are settled" in found
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_that_nothing_is_settled_is_told_once(own: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "tiebe")
+    verdicts = judge(model())([row(n, sure=False, own=own) for n in range(6)])
+    (said,) = [r.getMessage() for r in caplog.records if r.getMessage().startswith("cascade")]
+    assert said.startswith("cascade: none of 6 settled" if own else "cascade: off for 6 of 6")
+    assert judge_notes(verdicts) == [f"{NAME}: 0% of 6 answers were settled offline."]

@@ -267,3 +267,102 @@ def test_ray_where_it_is_not_installed(run, tmp_path, monkeypatch):
     assert told.exit_code == 1 and "pip install 'tiebe[ray]'" in told.stderr
     told = run("judge", rows, "--model", "offline", "--address", "127.0.0.1:6379")
     assert told.exit_code == 1 and "give --engine ray as well" in told.stderr
+
+
+ANA = {"question": "Who?", "answer": "Ana", "model_answer": "Ana"}
+
+
+def test_ids_may_be_numbers_and_pass_through(run, tmp_path):
+    path, out = tmp_path / "rows.jsonl", tmp_path / "verdicts.jsonl"
+    rows = [ANA | {"id": n, "event_id": 7, "model": "m"} for n in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run("judge", path, "--model", "offline", "--out", out).exit_code == 0
+    judged = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["id"], row["event_id"]) for row in judged] == [(0, 7), (1, 7), (2, 7)]
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(json.dumps(row | {"id": str(row["id"])}) + "\n" for row in judged))
+    (line,) = json.loads(run("agreement", out, "--with", texts, "--json").stdout)
+    assert line["n"] == 3
+
+
+def test_rows_are_read_from_csv(run, tmp_path):
+    path, out = tmp_path / "rows.csv", tmp_path / "verdicts.jsonl"
+    path.write_text(
+        "question,gold,model_answer,system,correct\r\n"
+        '"Who, of both?",Ana,"It was\r\nAna.",m,\r\nWho?,1,Eva,m,TRUE\r\n',
+        "utf-8-sig",
+    )
+    columns = ["--column", "answer=gold", "--column", "model=system"]
+    assert run("judge", path, "--model", "offline", *columns, "--out", out).exit_code == 0
+    first, second = (json.loads(line) for line in out.read_text().splitlines())
+    assert (first["correct"], first["question"], first["gold"]) == (True, "Who, of both?", "Ana")
+    assert (second["correct"], second["model"], second["system"]) == (False, "m", "m")
+    assert json.loads(run("score", out, "--json").stdout)[0]["model"] == "m"
+    path.write_text("model,correct\nm,true\nm,False\nm,\n")
+    (scores,) = json.loads(run("score", path, "--json").stdout)
+    assert (scores["n"], scores["accuracy"], scores["unscored"]) == (3, 0.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("question,answer\n", "rows.csv: there are no rows in it; expected a header and lines"),
+        ("question,answer,model_answer\nWho, then?,Ana,Ana\n", "rows.csv:2: expected 3 cells"),
+        ("question,answer,model_answer\nWho?,Ana\n", "rows.csv:2: expected 3 cells"),
+        ("question;answer\nWho?;Ana\n", "question: there is no such field, only question;answer"),
+        ('question,answer,model_answer\n"Who?', "no CSV file that can be read"),
+    ],
+)
+def test_what_is_wrong_in_a_csv_file_is_named(run, tmp_path, text, says):
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    result = run("judge", path, "--model", "offline")
+    assert result.exit_code == 1 and says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_columns_are_renamed_where_rows_are_read(run, tmp_path):
+    path, out = tmp_path / "rows.jsonl", tmp_path / "verdicts.jsonl"
+    path.write_text(json.dumps(ANA | {"modell": "m", "nr": 3, "land": "Brazil"}) + "\n")
+    renamed = ["model=modell", "id=nr", "region=land"]
+    command = ["judge", path, "--model", "offline", "--out", out]
+    assert run(*command, *(f"--column={pair}" for pair in renamed)).exit_code == 0
+    row = json.loads(out.read_text())
+    assert (row["model"], row["id"], row["region"], row["modell"]) == ("m", 3, "Brazil", "m")
+    for pair, says in (
+        ("modle=modell", "--column names 'modle', expected one of question"),
+        ("model=system", "rows.jsonl:1: system: there is no such field, only question"),
+    ):
+        result = run(*command, "--column", pair)
+        assert result.exit_code == 1 and says in result.stderr
+
+
+def test_a_line_with_python_s_nan_is_read(run, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ANA | {"model_answer": float("nan")}) + "\n")
+    result = run("judge", path, "--model", "offline")
+    assert json.loads(result.stdout)["correct"] is None and "1 of 1 are unscored" in result.stderr
+    path.write_text('{"question": NaNa}\n')
+    assert "rows.jsonl:1: JSON is malformed" in run("judge", path, "--model", "offline").stderr
+
+
+def test_a_limit_asks_for_all_prices_at_once(run):
+    models = ["--model", "openai:m", "--judge", "openai:j", "--max-cost", "1"]
+    says = "--max-cost needs --price IN OUT and --judge-price IN OUT, in dollars"
+    assert says in run("evaluate", *models, "--dry-run").stderr
+    result = run("evaluate", *models, "--price", "1", "2", "--dry-run")
+    assert "--max-cost needs --judge-price IN OUT, in dollars" in result.stderr
+    result = run("exam", "openai:j", "--max-cost", "1")
+    assert "--max-cost needs --price IN OUT, in dollars" in result.stderr
+
+
+def test_what_cannot_be_compared_says_what_can(run, tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"id": "1", "model": "a", "correct": true}\n')
+    assert "`tiebe score RUN --table differences`" in run("compare", path).stderr
+    again = tmp_path / "." / "one.jsonl"
+    assert "one.jsonl is named twice" in run("compare", path, again).stderr
+
+
+def test_help_names_where_labels_come_from(run):
+    assert "tiebe judge --annotate" in " ".join(run("report", "--help").stdout.split())

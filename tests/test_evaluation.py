@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from releases import make
 
 from builder.release import Edition, write_release
-from tiebe.batches import Pace
+from tiebe.batches import Pace, batched
 from tiebe.cli import main
 from tiebe.errors import RecordError, SettingsError
 from tiebe.evaluation import evaluate, plan
@@ -151,7 +151,10 @@ def test_own_columns_and_errors_of_the_judge_verb(tmp_path: Path) -> None:
         ),
         (["judge", str(rows), "--model", "offline", "--column", "x"], "--column is written"),
         (["evaluate"], "no model is named"),
-        (["answer", str(rows), "--model", "gpt-99"], "unknown model"),
+        (
+            ["answer", str(rows), "--model", "gpt-99"],
+            "or local, replay:FILE, for a judge also offline",
+        ),
     ):
         result = cli.invoke(main, args)
         assert result.exit_code == 1 and says in result.stderr, result.output
@@ -217,12 +220,14 @@ def test_the_verb_tells_first_and_then_asks_in_files(
         args += ["--judge-base-url", server.base_url, "--judge-price", "1", "2", "--no-report"]
         told = CliRunner().invoke(main, [*args, "--dry-run"])
         assert told.exit_code == 0, told.output
-        assert "12 questions: 12 to be asked" in told.stdout and "cost: $0.0" in told.stdout
+        assert (
+            "12 questions: 12 to be asked" in told.stdout and "cost: less than $0.01" in told.stdout
+        )
         assert not server.batches
         done = CliRunner().invoke(main, args)
         assert done.exit_code == 0, done.output
         assert len(server.batches) >= 2 and set(server.paid.values()) == {1}
-    assert "answers: 12 calls, 1,440 tokens, $0.00" in done.stderr
+    assert "answers: 12 calls, 1,440 tokens, less than $0.01" in done.stderr
     rows = list(read_rows(tmp_path / "run", "correct"))
     assert len(rows) == 12 and None not in [row["correct"] for row in rows]
 
@@ -238,9 +243,11 @@ def test_a_second_call_tells_that_nothing_was_paid_for_again(tmp_path: Path) -> 
             rows.write_text("".join(lines[:n]))
             return CliRunner().invoke(main, args).stderr
 
-        assert "judged by m: 8 calls, 680 tokens, $0.00\n" in told(8)
-        assert "judged by m: nothing paid now; 8 calls, 680 tokens, $0.00 before" in told(8)
-        assert "judged by m: 4 calls, 340 tokens, $0.00 now; 8 calls, 680" in told(12)
+        assert "judged by m: 8 calls, 680 tokens, less than $0.01\n" in told(8)
+        assert "judged by m: nothing paid now; 8 calls, 680 tokens, less than $0.01 before" in told(
+            8
+        )
+        assert "judged by m: 4 calls, 340 tokens, less than $0.01 now; 8 calls, 680" in told(12)
 
 
 def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
@@ -305,3 +312,47 @@ def test_tokens_are_a_budget_too(tmp_path: Path) -> None:
         result = CliRunner().invoke(main, args)
         assert result.exit_code == 1 and "budget of 400 tokens is used up" in result.stderr
         assert 0 < server.stats()["requests"] < 12
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_what_is_asked_twice_is_counted_once(tmp_path: Path, folder: bool) -> None:
+    with llm_server.running() as server:
+        model, judge = (open_model(name, base_url=server.base_url) for name in "cj")
+        run = tmp_path / "run" if folder else None
+        found = evaluate(model, judge=judge, questions=QUESTIONS[:2] * 3, run=run)
+        assert server.stats()["requests"] == 4 and len(found.rows) == 6
+    assert found.manifest["answers"]["usage"] == dict(model.paid)
+    assert found.manifest["verdicts"]["usage"] == dict(judge.paid)
+
+
+def test_a_run_without_verdicts_says_how_far_it_is(tmp_path: Path) -> None:
+    evaluate(candidate, judge="offline", questions=QUESTIONS, run=tmp_path)
+    for path in (tmp_path / "verdicts.jsonl", *(tmp_path / "judge").iterdir()):
+        path.unlink()
+    result = CliRunner().invoke(main, ["score", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "nothing is judged yet, 12 answers are there: run `tiebe evaluate`" in result.stderr
+    (tmp_path / "judge" / "part.jsonl").write_text('{"key": "x", "torn')
+    assert "nothing is judged yet" in CliRunner().invoke(main, ["score", str(tmp_path)]).stderr
+
+
+def test_a_plan_says_what_it_does_not_know_and_nothing_that_cannot_be() -> None:
+    def told(model: Any, judge: Any = "offline", **more: Any) -> str:
+        return str(plan(model, judge=judge, questions=QUESTIONS, **more))
+
+    def remote(name: str, **more: Any) -> Any:
+        return open_model(name, base_url="http://127.0.0.1:9", **more)
+
+    by_function = told(candidate)
+    assert "unknown without the price of candidate (--price IN OUT" in by_function
+    assert "--batch" not in by_function
+    local = told(remote("local", max_tokens=20))
+    assert "240 out" in local and "cost: $0.00" in local and "--batch" not in local
+    cheap = {"c": (0.01, 0.01)}
+    mixed = told(remote("c"), remote("j"), budget=Budget(prices=cheap))
+    assert "unknown without the price of j (" in mixed and "in files (--batch)" in mixed
+    assert "960 out" in mixed and "less than $0.01" in told(
+        remote("c"), budget=Budget(prices=cheap)
+    )
+    with pytest.raises(SettingsError, match="local has no server with a Batch API"):
+        batched(remote("local"), Path("batches"))

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tiebe.cli import main
 from tiebe.errors import RecordError
-from tiebe.exam import COLUMNS, KINDS, ExamCase, exam_table, examine, load_exam
+from tiebe.exam import COLUMNS, GROUPS, KINDS, ExamCase, exam_table, examine, load_exam
 from tiebe.judges import Judge
 from tiebe.prompts import load_prompt
 from tiebe.records import Verdict, to_row
@@ -151,7 +151,10 @@ def test_injected_verdicts_are_in_the_forms_that_judges_use() -> None:
 
 def test_the_table_of_a_perfect_judge() -> None:
     table = exam_table([verdict(c.correct, refusal=c.refusal) for c in CASES])
-    assert list(table["by"]) == ["all"] + ["kind"] * len(KINDS) + ["language"] * len(LANGUAGES)
+    assert list(table["by"]) == [
+        *(["all"] + ["truth"] * len(GROUPS)),
+        *(["kind"] * len(KINDS) + ["language"] * len(LANGUAGES)),
+    ]
     assert (table["accuracy"] == 1).all()
     assert (table["refusal"] == 1).all()
     assert table["high"].min() == pytest.approx(1)
@@ -164,6 +167,12 @@ def test_the_table_of_a_judge_that_says_no_to_all() -> None:
     table = exam_table([verdict(correct=False)] * len(CASES)).set_index(["by", "group"])
     wrong = sum(not case.correct for case in CASES)
     assert table.loc[("all", "all"), "accuracy"] == pytest.approx(wrong / len(CASES))
+    groups = table.loc["truth"][["n", "accuracy"]]
+    assert groups.T.to_dict("list") == {
+        "true variant": [143, 0],
+        "trap": [221, 1],
+        "refusal": [52, 1],
+    }
     assert table.loc[("kind", "negation"), "accuracy"] == 1
     assert table.loc[("kind", "paraphrase"), "accuracy"] == 0
     assert table.loc[("kind", "refusal"), "refusal"] == 0
@@ -189,7 +198,7 @@ def test_unscored_cases_count_in_no_accuracy() -> None:
 def test_a_part_of_the_exam() -> None:
     part = of_kind("alias")[:4]
     table = exam_table([verdict(correct=True)] * 4, part)
-    assert list(table["group"]) == ["all", "alias", "en", "am"]
+    assert list(table["group"]) == ["all", "true variant", "alias", "en", "am"]
     with pytest.raises(RecordError, match="3 verdicts on 4 cases"):
         exam_table([verdict(correct=True)] * 3, part)
 
@@ -253,7 +262,7 @@ def test_a_judge_that_gives_no_verdict_is_told() -> None:
 def test_the_exam_verb_prints_a_table_and_the_citation() -> None:
     result = CliRunner().invoke(main, ["exam", "offline", "--json"])
     assert result.exit_code == 0
-    assert len(json.loads(result.stdout)) == 1 + len(KINDS) + len(LANGUAGES)
+    assert len(json.loads(result.stdout)) == 1 + sum(map(len, (GROUPS, KINDS, LANGUAGES)))
     assert "offline" in result.stderr and "nothing paid" in result.stderr
     silent = CliRunner().invoke(main, ["exam"])
     assert silent.exit_code == 1 and "no judge is chosen" in silent.stderr

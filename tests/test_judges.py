@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import subprocess
 import sys
@@ -10,13 +11,17 @@ from typing import Any
 import llm_server
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tiebe.answers import items
+from tiebe.cli import main
 from tiebe.errors import ModelError, RecordError, SettingsError
 from tiebe.judges import Judge, judge, read_verdict
 from tiebe.llm import Budget, Reply, open_model, visible
 from tiebe.prompts import load_prompt
+from tiebe.records import dicts, text_of
 
 QUESTION = "Who won Brazil's presidential election in October 2018?"
 YES = '{"reasoning": "The same.", "correct": true, "refusal": false}'
@@ -43,7 +48,7 @@ def test_offline_needs_no_key() -> None:
 
 
 def test_no_judge_is_chosen_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingsError, match=r"'offline'.*'openai:NAME'"):
+    with pytest.raises(SettingsError, match=r"'offline'.*'openai:NAME'.*'local'"):
         judge(QUESTION, "x", "x")
     monkeypatch.setenv("TIEBE_JUDGE", "offline")
     assert judge(QUESTION, "x", "x").decided_by == "offline"
@@ -145,6 +150,30 @@ def test_an_answer_that_could_not_be_had_is_unscored_and_not_asked_about() -> No
     )
     assert [v.correct for v in verdicts] == [None, True, None] and len(asked) == 1
     assert verdicts[0].reasoning == "there is no answer to judge"
+
+
+def test_what_pandas_has_for_a_missing_value_is_null() -> None:
+    row = {"question": "Who?", "answer": "Ann", "model_answer": "Ann", "id": 1}
+    rows = [row, row | {"model_answer": ""}, row | {"model_answer": None, "id": None}]
+    table = pd.DataFrame(rows)
+    missing = [row | {"model_answer": value, "region": value} for value in (math.nan, pd.NA)]
+    for form in (table, table.to_dict("records"), table.convert_dtypes().to_dict("records")):
+        verdicts = Judge("offline", progress=False)([*dicts(form), *missing])
+        assert [v.correct for v in verdicts] == [True, False, None, None, None]
+    assert [text_of(r, "id") for r in dicts(table)] == ["1", "1", ""]
+    assert [item.question_id for item in items([row | {"id": 0}])] == ["0"]
+
+
+def test_rows_that_repeat_are_paid_and_counted_once(tmp_path: Path) -> None:
+    row = {"question": "Who?", "answer": "Ann", "model_answer": "Ann"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(3 * (json.dumps(row) + "\n"))
+    with llm_server.running() as server:
+        args = ["judge", str(path), "--model", "m", "--base-url", server.base_url]
+        told = [CliRunner().invoke(main, args).stderr for _ in range(2)]
+        assert server.stats()["requests"] == 1
+    assert re.search(r"judged by m: 1 calls, \d+ tokens\n", told[0])
+    assert re.search(r"judged by m: nothing paid now; 1 calls, \d+ tokens before\n", told[1])
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_labels_are_kept_and_found_again(tmp_path: Path) -> None:
 
 def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
-    path.write_text("name,age\nx,3\n")
-    with pytest.raises(RecordError, match="the column id is missing"):
+    path.write_text("id,question,age\nx,y,3\n")
+    with pytest.raises(RecordError, match=r"it lacks the columns event_id, region, .*, note$"):
         label_page(draw(ROWS, 2), path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(RecordError, match="no CSV file"):

@@ -14,7 +14,7 @@ from tiebe.errors import RecordError
 from tiebe.journal import Journal
 from tiebe.llm import Ask, Messages, Model, open_model, visible
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Answer, Drop, dicts, record_id, to_row
+from tiebe.records import Answer, Drop, dicts, record_id, text_of, to_row
 from tiebe.regions import REGIONS, row_language
 from tiebe.resources import home
 
@@ -91,17 +91,16 @@ def _item(row: Mapping[str, Any], number: int) -> Item:
     for name in ("question", "answer"):
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise RecordError(f"row {number}: {name}: expected a text, got {row.get(name)!r}")
-    region, split = str(row.get("region") or ""), str(row.get("split") or "")
-    language = row_language(str(row.get("language") or ""), region, split or "english")
-    month = str(row.get("month") or "")
+    region, split, month = (text_of(row, name) for name in ("region", "split", "month"))
+    language = row_language(text_of(row, "language"), region, split or "english")
     place = (region, str(row["row"])) if "row" in row else (row["question"],)
     return Item(
-        question_id=str(row.get("id") or row.get("question_id") or record_id(*place)),
-        event_id=str(row.get("event_id") or ""),
+        question_id=text_of(row, "id") or text_of(row, "question_id") or record_id(*place),
+        event_id=text_of(row, "event_id"),
         region=region,
         language=language,
         split=split or ("english" if language == "en" else "native"),
-        year=str(row.get("year") or ""),
+        year=text_of(row, "year"),
         month=month and month.zfill(2),
         question=row["question"],
         answer=row["answer"],

@@ -27,7 +27,7 @@ from tiebe.journal import Journal
 from tiebe.llm import Budget, Model, Server, count_tokens, error_of
 from tiebe.records import canonical, to_row
 
-__all__ = ["PACE", "Pace", "batched"]
+__all__ = ["PACE", "Pace", "batched", "has_files"]
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def batched(model: Model, folder: Path, pace: Pace | None = None) -> Model:
     Raises:
         SettingsError: The model has no server, or another process works in the folder.
     """
-    if not isinstance(model.send, Server):
+    if not (isinstance(model.send, Server) and has_files(model)):
         raise SettingsError(f"{model.name} has no server with a Batch API")
     place = folder.resolve()
     batches = _here.get(place)
@@ -75,6 +75,11 @@ def batched(model: Model, folder: Path, pace: Pace | None = None) -> Model:
     batches.serve(model, model.send, pace or PACE)
     # What a question may cost is held back until its reply is there, and not while it is written.
     return replace(model, send=batches, replies=batches.replies, budget=None)
+
+
+def has_files(model: Model) -> bool:
+    """Returns whether a model's server may have a Batch API: a remote one, mostly."""
+    return isinstance(model.send, Server | _Batches) and model.name != "local"
 
 
 _here: "weakref.WeakValueDictionary[Path, _Batches]" = weakref.WeakValueDictionary()

@@ -70,9 +70,19 @@ class Agreement:
         """Returns whether it surely lies below what is wanted."""
         return self.interval()[1] < target
 
+    def of_sample(self, settled: int) -> str:
+        """Returns what to say of the sample behind how many are settled; nothing if none are."""
+        if not settled:
+            return ""
+        if not self.n:
+            return "; none of them was drawn for the model to judge too"
+        return f"; of a sample that the model judged too, {self}"
+
     def __str__(self) -> str:
+        if not self.n:
+            return "none that both judged"
         low, high = self.interval()
-        share = f"{self.same / self.n:.1%}" if self.n else "–"
+        share = f"{self.same / self.n:.1%}"
         return f"{self.same:,} of {self.n:,} the same ({share}, 95% interval {low:.1%}–{high:.1%})"
 
 
@@ -125,7 +135,8 @@ class Calibration:
             verdict = f"below the {self.target:.1%} wanted, so the model judges all"
         else:
             verdict = f"1,000 answers take {self.per_thousand()}"
+        same = f", {self.agreement}" if self.settled else ""
         return (
             f"{self.judge}: {self.settled:,} of {self.n:,} answers settled "
-            f"({self.settled / self.n:.0%}), {self.agreement}; {verdict}"
+            f"({self.settled / self.n:.0%}){same}; {verdict}"
         )

@@ -153,7 +153,9 @@ def cutoff_(paths: tuple[Path, ...], split: str, draws: int, as_json: bool) -> N
     help="The release that was asked, or the run that built it, for what it covers.",
 )
 @click.option(
-    "--labels", type=click.Path(path_type=Path), help="People's verdicts (`tiebe label`), CSV."
+    "--labels",
+    type=click.Path(path_type=Path),
+    help="People's verdicts (`tiebe judge --annotate`), CSV.",
 )
 @click.option(
     "--survey", type=click.Path(path_type=Path), help="What `tiebe-build survey --json` printed."
@@ -195,6 +197,9 @@ def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: b
     from tiebe.reports.comparison import compare_releases, compare_runs
     from tiebe.scores import Bootstrap, judge_notes
 
+    for path in paths:
+        if sum(path.resolve() == other.resolve() for other in paths) > 1:
+            raise SettingsError(f"{path} is named twice: a run is compared with another one")
     short = [path.stem for path in paths]
     names = [
         name if short.count(name) == 1 else str(path)
@@ -352,7 +357,7 @@ server_options = options(
         default=1024,
         show_default=True,
         type=click.IntRange(1),
-        help="Limit of each reply.",
+        help="Limit of each reply; one that is cut off is asked for once more, with more room.",
     ),
     click.option("--extra-body", metavar="JSON", help="Sent along, as what turns thinking off."),
     priced("--price"),
@@ -461,16 +466,22 @@ def opened(
     if price:
         half = 0.5 if given.get("batch") else 1.0
         budget.prices = {**budget.prices, name: (price[0] * half, price[1] * half)}
-    elif budget.max_cost:
-        raise SettingsError(
-            f"--max-cost needs --{prefix.replace('_', '-')}price IN OUT, in dollars per million "
-            "tokens"
-        )
     model = open_model(name, budget=budget, **options)
     if given.get("batch"):
         folder = record_id(name, options["base_url"])
         model = batched(model, (run or home()) / "batches" / role / folder)
     return model
+
+
+def need_prices(given: Mapping[str, Any], budget: Any, *prefixes: str) -> None:
+    """Refuses a limit in dollars where the price of a model is not told."""
+    from tiebe.errors import SettingsError
+
+    missing = [f"--{p.replace('_', '-')}price IN OUT" for p in prefixes if not given[f"{p}price"]]
+    if budget.max_cost and missing:
+        raise SettingsError(
+            f"--max-cost needs {' and '.join(missing)}, in dollars per million tokens"
+        )
 
 
 def budget_of(given: dict[str, Any]) -> Any:
@@ -504,13 +515,17 @@ def spent(budget: Any, model: Any, usage: Mapping[str, int]) -> str:
         model: What was asked now; None where no model was.
         usage: Of all results, those that were known already among them.
     """
+    from tiebe.llm import dollars
+
     if model is None or not usage:
         return "nothing paid"
 
     def words(usage: Mapping[str, int]) -> str:
         tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-        cost = f", ${budget.price(model.name, usage):.2f}" if model.name in budget.prices else ""
-        return f"{usage.get('calls', 0):,} calls, {tokens:,} tokens{cost}"
+        said = f"{usage.get('calls', 0):,} calls, {tokens:,} tokens"
+        if model.name not in budget.prices:
+            return said
+        return f"{said}, {dollars(budget.price(model.name, usage))}"
 
     before = Counter(usage) - model.paid
     if not before:
@@ -591,7 +606,9 @@ def answer_(
     from tiebe.load import load_tiebe
     from tiebe.records import read_rows
 
-    model = opened(given, budget_of(given), "answer")
+    budget = budget_of(given)
+    need_prices(given, budget, "")
+    model = opened(given, budget, "answer")
     if rows is None:
         questions: Any = load_tiebe(**selected(given))
     else:
@@ -645,6 +662,8 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     if given["model"] == OFFLINE:
         refuse(*("base_url", "key", "max_tokens", "extra_body", "price", "max_cost"))
         refuse(*("max_total_tokens", "batch", "prompt", "prompt_language"))
+    if chosen:
+        need_prices(given, budget, "")
     names = ("prompt", "prompt_language", "concurrency")
     options |= {name: given.pop(name) for name in names}
     return Judge(opened(given, budget, "judge") if chosen else given["model"], **options)
@@ -663,7 +682,12 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     metavar="N",
     help="Measure the cascade on N of the rows first, as it must be on others than TiEBe's.",
 )
-@click.option("--column", multiple=True, metavar="OURS=THEIRS", help="As answer=gold; repeatable.")
+@click.option(
+    "--column",
+    multiple=True,
+    metavar="OURS=THEIRS",
+    help="As answer=gold, model=system; repeatable.",
+)
 @click.option(
     "--annotate",
     type=click.IntRange(1),
@@ -692,38 +716,63 @@ def judge_(
     With --annotate N a page opens on which you judge N questions, each with the answer of one
     model, both drawn at random; --out names the CSV file that your labels are kept in.
     """
-    from tiebe.errors import SettingsError
-    from tiebe.judges import OFFLINE, verdict_fields
+    from tiebe.judges import OFFLINE, usage_of, verdict_fields
     from tiebe.results import read_answers
 
-    if any("=" not in pair for pair in column):
-        raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
-    columns = dict(pair.split("=", 1) for pair in column)
-    needed = [columns.get(name, name) for name in ("question", "answer", "model_answer")]
+    columns = columns_of(column)
+    texts = {name: columns.pop(name, name) for name in TEXTS}
+
+    def read(renamed: Mapping[str, str]) -> list[dict[str, Any]]:
+        return [
+            row | {ours: row.get(theirs) for ours, theirs in renamed.items()}
+            for row in read_answers(rows, *texts.values(), *columns.values())
+        ]
+
     if annotate:
-        named = (
-            {**row, **{ours: row.get(theirs) for ours, theirs in columns.items()}}
-            for row in read_answers(rows, *needed)
-        )
-        label(list(named), annotate, out or Path("labels.csv"))
+        label(read(texts | columns), annotate, out or Path("labels.csv"))
         return
+    own = {ours: theirs for ours, theirs in texts.items() if ours != theirs}
     budget = budget_of(given)
     if given["model"] == OFFLINE:
         refuse("cascade", "calibrate")
-    judge = judge_of(given, budget, columns=columns, unanswerable=unanswerable, cascade=cascade)
-    given_rows = list(read_answers(rows, *needed))
+    judge = judge_of(given, budget, columns=own, unanswerable=unanswerable, cascade=cascade)
+    given_rows = read(columns)
     with engine_of(engine, address) as runs, of_file(rows):
         if calibrate:
             click.echo(str(judge.calibrate(given_rows, calibrate)), err=True)
-        verdicts = judge(given_rows, engine=runs)
+        cases = judge.cases(given_rows)
+        verdicts = judge.verdicts(cases, engine=runs)
     unscored = sum(verdict.correct is None for verdict in verdicts)
     if unscored:
         click.echo(f"{unscored} of {len(verdicts)} are unscored: see their reasoning", err=True)
-    usage = sum((Counter(verdict.usage) for verdict in verdicts), Counter[str]())
+    usage = usage_of(cases, verdicts)
     click.echo(f"judged by {judge.name}: {spent(budget, judge.asked, usage)}", err=True)
     write_rows(
         ({**row, **verdict_fields(v)} for row, v in zip(given_rows, verdicts, strict=True)), out
     )
+
+
+TEXTS = ("question", "answer", "model_answer")
+"""What is judged of a row."""
+KEYS = ("id", "event_id", "region", "language", "split", "year", "month", "model")
+"""What verdicts are told apart and grouped by."""
+
+
+def columns_of(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Returns the fields that `--column` renames, by our names."""
+    from tiebe.errors import SettingsError, nearest
+
+    known = TEXTS + KEYS
+    columns = dict(pair.partition("=")[::2] for pair in pairs)
+    for ours, theirs in columns.items():
+        if not theirs:
+            raise SettingsError("--column is written OURS=THEIRS, as answer=gold")
+        if ours not in known:
+            raise SettingsError(
+                f"--column names '{ours}', expected one of {', '.join(known)}"
+                + nearest(ours, known)
+            )
+    return columns
 
 
 def label(rows: list[dict[str, Any]], n: int, out: Path) -> None:
@@ -764,6 +813,13 @@ def agreement_(paths: tuple[Path, ...], labels: Path, by: str, draws: int, as_js
     names = [name.strip() for name in by.split(",") if name.strip()]
     table = agreement(read_verdicts(paths), other, by=names, bootstrap=Bootstrap(draws=draws))
     show({"": table}, as_json=as_json)
+    for path in paths:
+        if agreement(read_verdicts((path,)), other, bootstrap=Bootstrap(draws=2)).empty:
+            click.echo(
+                f"{path}: none of its answers is judged in {labels} as well: are the ids (or "
+                "questions), splits and models the same in both?",
+                err=True,
+            )
 
 
 @main.command("exam")
@@ -836,6 +892,7 @@ def evaluate_(
     if by == OFFLINE:
         names = ("base_url", "key", "max_tokens", "extra_body", "price", "prompt")
         refuse("cascade", *(f"judge_{name}" for name in names))
+    need_prices(given, budget, "", *(["judge_"] if by != OFFLINE else []))
     model = opened(given, budget, "answer", run=run)
     if by != OFFLINE:
         by = opened({**given, "judge_model": by}, budget, "judge", prefix="judge_", run=run)

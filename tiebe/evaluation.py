@@ -24,11 +24,12 @@ from tiebe.answers import (
     messages_of,
     prompted,
 )
+from tiebe.batches import has_files
 from tiebe.engine import Engine, Stage, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
-from tiebe.judges import OFFLINE, Case, Judge, chosen, is_own, measured
-from tiebe.llm import Ask, Budget, Messages, Model, count_tokens, open_model
+from tiebe.judges import OFFLINE, Case, Judge, chosen, is_own, measured, usage_of
+from tiebe.llm import Ask, Budget, Messages, Model, count_tokens, dollars, open_model
 from tiebe.models import find_model
 from tiebe.records import (
     VERDICTS,
@@ -96,7 +97,7 @@ class Judged:
     judge_served: str
     usage: Mapping[str, int] = field(default_factory=dict)
     """Tokens of the judgement."""
-    settled: bool | None = None
+    settled_as: bool | None = None
     """See `Verdict`."""
 
 
@@ -208,6 +209,7 @@ def evaluate(
 
 SECONDS = 2.0
 """What a call is taken to last before any was made."""
+_FREE = ("local", "replay:")
 ANSWER_TOKENS, VERDICT_TOKENS = 80, 85
 """Of an answer and a verdict: the mean of seven models on the paper's questions."""
 
@@ -224,6 +226,8 @@ class Plan:
         usage: Tokens of both by model name; of answers that there are not yet, an estimate.
         cost: Dollars, where the models' prices are known.
         seconds: At `SECONDS` a call.
+        unpriced: The models whose prices would have to be known.
+        in_files: Whether all models can be asked in files.
     """
 
     questions: int
@@ -233,6 +237,8 @@ class Plan:
     usage: Mapping[str, Mapping[str, int]]
     cost: float | None
     seconds: float
+    unpriced: tuple[str, ...] = ()
+    in_files: bool = False
 
     def __str__(self) -> str:
         lines = [
@@ -244,9 +250,14 @@ class Plan:
             prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
             lines.append(f"{name}: about {prompt:,} tokens in, {completion:,} out")
         if self.usage:
-            cost = "unknown without prices" if self.cost is None else f"${self.cost:.2f}"
+            cost = f"unknown without the price of {' and '.join(self.unpriced)}" + (
+                " (--price IN OUT; of a judge --judge-price IN OUT)"
+            )
+            if self.cost is not None:
+                cost = dollars(self.cost)
             minutes = f"{self.seconds / 60:.0f} min at {SECONDS:g} s a call"
-            lines.append(f"cost: {cost}; time: about {minutes}, within a day in files (--batch)")
+            files = ", within a day in files (--batch)" if self.in_files else ""
+            lines.append(f"cost: {cost}; time: about {minutes}{files}")
         return "\n".join(lines)
 
 
@@ -275,6 +286,7 @@ def plan(
     rows = items(_questions(questions, selection))
     form = forms(prompt or (BASE if opened.completion else None))
     ask, folder = answer_stage(opened, form), None if run is None else Path(run)
+    most = min(ANSWER_TOKENS, opened.max_tokens)
     answers: list[Answer] = []
     usage: dict[str, Counter[str]] = {}
     with kept_answers(opened) if folder is None else Journal(folder / "answer") as known:
@@ -283,7 +295,7 @@ def plan(
             if entry is not None and entry.rows:
                 answers.append(from_row(Answer, entry.rows[0]))
             else:
-                _count(usage, opened.name, messages_of(item, form), ANSWER_TOKENS)
+                _count(usage, opened.name, messages_of(item, form), most)
     cases = [_case(a) for a in answers]
     sure = by.settle(cases)
     asked = [(a, case) for a, case in zip(answers, cases, strict=True) if by.asks(case, sure)]
@@ -301,20 +313,23 @@ def plan(
     settled = round(len(answers) - len(asked) + sum(map(by.share_settled, coming)))
     verdicts = len(rows) - settled - done
     if by.asked is not None:
+        most = min(VERDICT_TOKENS, by.asked.max_tokens)
         for row in rows[:verdicts]:
-            _count(usage, by.asked.name, by.messages(_typical(row, typical)), VERDICT_TOKENS)
+            _count(usage, by.asked.name, by.messages(_typical(row, typical)), most)
         calls += verdicts
-    prices = budget.prices if budget else {}
+    budget = budget or Budget()
+    unpriced = tuple(n for n in usage if n not in budget.prices and not n.startswith(_FREE))
+    models = [model for model in (opened, by.asked) if model is not None and model.name in usage]
     return Plan(
         questions=len(rows),
         answers=len(rows) - len(answers),
         verdicts=verdicts,
         settled=settled,
         usage=usage,
-        cost=sum(budget.price(n, u) for n, u in usage.items())
-        if budget and usage.keys() <= prices.keys()
-        else None,
+        cost=None if unpriced else sum(budget.price(n, u) for n, u in usage.items()),
         seconds=calls * SECONDS / by.concurrency,
+        unpriced=unpriced,
+        in_files=all(has_files(model) for model in models),
     )
 
 
@@ -425,7 +440,7 @@ def _about_cascade(judge: Judge, judged: Sequence[Judged]) -> dict[str, Any]:
     return {
         **judge.cascade_params,
         "calibration": to_row(judge.calibration) if judge.calibration else None,
-        "settled": sum(row.settled is not None for row in judged),
+        "settled": sum(row.settled_as is not None for row in judged),
         "sample": {"n": sample.n, "same": sample.same, "low": low, "high": high},
     }
 
@@ -471,7 +486,7 @@ def _row(answer: Answer, verdict: Verdict) -> Judged:
         prompt=verdict.prompt,
         judge_served=verdict.served_model,
         usage=verdict.usage,
-        settled=verdict.settled,
+        settled_as=verdict.settled_as,
     )
 
 
@@ -491,6 +506,9 @@ def _manifest(
     def total(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
         return dict(sum(map(Counter, usages), Counter()))
 
+    # A question that is asked twice is answered once, and an answer that two have judged once.
+    asked = {canonical(to_row(a)): a.usage for a in answers}.values()
+
     def count(values: Iterable[str]) -> dict[str, int]:
         return dict(Counter(filter(None, values)).most_common())
 
@@ -501,7 +519,7 @@ def _manifest(
             "prompts": {a.prompt: a.prompt_sha for a in answers},
             "served": count(a.served_model for a in answers),
             "finish": count(a.finish for a in answers),
-            "usage": total(a.usage for a in answers),
+            "usage": total(asked),
         },
         "verdicts": {
             "judge": count(row.judge for row in judged),
@@ -509,7 +527,7 @@ def _manifest(
             "served": count(row.judge_served for row in judged),
             "decided_by": count(row.decided_by for row in judged),
             "unscored": sum(row.correct is None for row in judged),
-            "usage": total(row.usage for row in judged),
+            "usage": dict(usage_of(map(_case, answers), judged)),
         },
     }
 

@@ -18,12 +18,13 @@ from typing import Any
 import pandas as pd
 
 from tiebe.errors import RecordError, nearest
-from tiebe.judges import Judge
+from tiebe.judges import Judge, usage_of
 from tiebe.records import Verdict, from_row
 from tiebe.regions import LANGUAGES
 
 __all__ = [
     "COLUMNS",
+    "GROUPS",
     "KINDS",
     "ExamCase",
     "Examined",
@@ -52,6 +53,10 @@ KINDS: dict[str, str] = {
 }
 """What a case tries, by kind."""
 
+GROUPS = ("true variant", "trap", "refusal")
+"""What a case is: right in another form; wrong, though it looks right; or no answer (the kinds
+`refusal` and `not_happened`)."""
+
 COLUMNS = {"answer": "expected", "model_answer": "candidate"}
 """What the fields of a judge are called here."""
 
@@ -72,6 +77,11 @@ class ExamCase:
     candidate: str
     correct: bool
     refusal: bool
+
+    @property
+    def truth(self) -> str:
+        """The one of `GROUPS` that it belongs to."""
+        return "true variant" if self.correct else "refusal" if self.refusal else "trap"
 
 
 def load_exam(path: Path = _FILE) -> list[ExamCase]:
@@ -163,12 +173,8 @@ def examine(judge: Judge, cases: Sequence[ExamCase] | None = None) -> Examined:
         parts.append(f"served as {served[0][0]}")
     if prompt:
         parts.append(f"{prompt[0][0]} (sha256 {judge.prompt_sha[:12]})")
-    usage: Counter[str] = Counter()
-    for verdict in verdicts:
-        usage.update(verdict.usage)
-    return Examined(
-        ", ".join(parts), exam_table(verdicts, cases), verdicts, dict(usage), fresh, seconds
-    )
+    usage = dict(usage_of(seen, verdicts))
+    return Examined(", ".join(parts), exam_table(verdicts, cases), verdicts, usage, fresh, seconds)
 
 
 def exam_table(
@@ -182,7 +188,8 @@ def exam_table(
         level: Coverage of the intervals (Wilson's).
 
     Returns:
-        A row per group: `by` (`all`, `kind`, `language`), `group`, `n` (scored cases), `accuracy`
+        A row per group: `by` (`all`; `truth`, what is right by construction: `GROUPS`; `kind`;
+        `language`), `group`, `n` (scored cases), `accuracy`
         of the verdict correct or not with `low` and `high`, `refusal` (accuracy of the verdict
         refusal or not), `unscored`. Unscored cases count in no accuracy; where all are, it is
         missing.
@@ -195,7 +202,7 @@ def exam_table(
         raise RecordError(f"{len(verdicts)} verdicts on {len(cases)} cases: expected one for each")
     pairs = list(zip(cases, verdicts, strict=True))
     groups: list[tuple[str, str, list[tuple[ExamCase, Verdict]]]] = [("all", "all", pairs)]
-    for by, names in (("kind", KINDS), ("language", LANGUAGES)):
+    for by, names in (("truth", GROUPS), ("kind", KINDS), ("language", LANGUAGES)):
         for name in names:
             members = [pair for pair in pairs if getattr(pair[0], by) == name]
             if members:

@@ -35,7 +35,7 @@ from tiebe.offline import (
     settles,
 )
 from tiebe.prompts import Prompt, load_prompt
-from tiebe.records import Drop, Verdict, canonical, dicts, from_row, record_id, to_row
+from tiebe.records import Drop, Verdict, canonical, dicts, from_row, record_id, text_of, to_row
 from tiebe.regions import LANGUAGES, REGIONS, row_language
 from tiebe.resources import home
 
@@ -48,6 +48,7 @@ __all__ = [
     "judge",
     "measured",
     "read_verdict",
+    "usage_of",
     "verdict_fields",
 ]
 
@@ -91,7 +92,8 @@ class Judge:
         prompt: A version of the prompt `judge` or the path of an own template; None is the newest
             general one. `event-1` is TiEBe's own.
         columns: Own names of the fields `question`, `answer` (a text, or the list of all accepted
-            ones), `model_answer` and `language`, as `{"answer": "gold"}`.
+            ones), `model_answer` and `language`, as `{"answer": "gold"}`. An empty `model_answer`
+            is an answer, and wrong; null or NaN is none, and unscored.
         concurrency: How many answers are judged at a time.
         cache: Whether verdicts are looked for and kept under `TIEBE_HOME`.
         prompt_language: `native` takes the prompt in the question's language where it has one.
@@ -129,7 +131,8 @@ class Judge:
             )
         if unknown := [name for name in self.columns or () if name not in _FIELDS]:
             raise SettingsError(
-                f"columns names {unknown[0]!r}; what a judge reads is {', '.join(_FIELDS)}"
+                f"columns names {unknown[0]!r}; what a judge reads is {', '.join(_FIELDS)}: "
+                "rename others in the rows"
             )
         model = chosen(self.model)
         if model == OFFLINE:
@@ -282,9 +285,14 @@ class Judge:
                 "Judge.calibrate(rows), or --calibrate 300"
             )
             log.warning("cascade: off for %d of %d answers, %s", others, len(cases), why)
+        if not known:
+            return {}
         sure = self._surely(known)
         made = ((case.id, sure.one(case)) for case in known)
-        return {key: got for key, got in made if isinstance(got, Verdict)}
+        settled = {key: got for key, got in made if isinstance(got, Verdict)}
+        if not settled:
+            log.info("cascade: none of %d settled, it is sure enough of none", len(known))
+        return settled
 
     def _measured(self, case: Case) -> bool:
         """Whether it is known how far the offline judge can be trusted with such a case."""
@@ -311,7 +319,7 @@ class Judge:
             return replace(sure, usage=got.usage)
         by = got.judge
         judge = by if by.startswith(self.name) else by.replace(self._decide.name, self.name, 1)
-        return replace(got, judge=judge, settled=None if sure is None else sure.correct)
+        return replace(got, judge=judge, settled_as=None if sure is None else sure.correct)
 
     def share_settled(self, case: Case) -> float:
         """Returns an estimate of whether a case will be settled whose answer is not known yet."""
@@ -327,13 +335,15 @@ class Judge:
         if self.cascade is None:
             return None
         verdicts = list(verdicts)
-        settled = sum(verdict.settled is not None for verdict in verdicts)
+        settled = sum(verdict.settled_as is not None for verdict in verdicts)
         agreement = measured(verdicts)
+        if not settled:  # `settle` has said why
+            return agreement
         short = agreement.misses(self.cascade)
         log.log(
             logging.WARNING if short else logging.INFO,
-            "cascade: %d of %d settled; of a sample that the model judged too, %s%s",
-            *(settled, len(verdicts), agreement),
+            "cascade: %d of %d settled%s%s",
+            *(settled, len(verdicts), agreement.of_sample(settled)),
             f": BELOW the {self.cascade:.1%} wanted, judge without cascade" if short else "",
         )
         return agreement
@@ -348,7 +358,7 @@ class Judge:
                 yield Drop(OFFLINE, case.id, "unsure", said.doubt or f"{said.confidence:.4f}")
                 return
             verdict = self._answerable(case, offline.told(said))
-            yield replace(verdict, judge=self.name, settled=verdict.correct)
+            yield replace(verdict, judge=self.name, settled_as=verdict.correct)
 
         stage = Stage(OFFLINE, 1, run, (Verdict,), params=self.cascade_params)
         return run_stage(stage, cases, Journal(None), workers=1, progress=self.progress)
@@ -396,7 +406,7 @@ class Judge:
         sure = self._surely(some)
         got = [(outcome.one(case), sure.one(case)) for case in some]
         judged = [(v, s) for v, s in got if isinstance(v, Verdict) and v.correct is not None]
-        pairs = [(v.correct, s.settled) for v, s in judged if isinstance(s, Verdict)]
+        pairs = [(v.correct, s.settled_as) for v, s in judged if isinstance(s, Verdict)]
         if not judged:
             raise RecordError(f"{self._decide.name} gave a verdict on none of {len(some)} answers")
         agreement = Agreement.of(pairs)
@@ -500,19 +510,26 @@ def verdict_fields(verdict: Verdict) -> dict[str, Any]:
     row = to_row(verdict)
     names = ["correct", "refusal", "reasoning", "confidence", "decided_by", "judge", "prompt"]
     if wanted(verdict.judge):
-        names.append("settled")
+        names.append("settled_as")
     return {name: row[name] for name in names}
 
 
 def measured(verdicts: Iterable[Any]) -> Agreement:
     """Returns how the model judged what the offline judge had settled, where both did."""
     return Agreement.of(
-        (verdict.correct, verdict.settled)
+        (verdict.correct, verdict.settled_as)
         for verdict in verdicts
         if verdict.decided_by != OFFLINE
         and verdict.correct is not None
-        and verdict.settled is not None
+        and verdict.settled_as is not None
     )
+
+
+def usage_of(cases: Iterable[Case | None], verdicts: Iterable[Any]) -> Counter[str]:
+    """Returns what verdicts on cases took, where a case that several rows have was judged once."""
+    pairs = zip(cases, verdicts, strict=True)
+    once = {case.id: verdict.usage for case, verdict in pairs if case is not None}
+    return sum(map(Counter, once.values()), Counter())
 
 
 def is_own(region: str, event_id: str) -> bool:
@@ -529,7 +546,7 @@ def chosen(model: Ask | Model | None) -> Ask | Model:
     if model is None:
         model = os.environ.get("TIEBE_JUDGE", "").strip() or None
     if model is None:
-        names = ", ".join(f"'{provider}:NAME'" for provider in PROVIDERS)
+        names = ", ".join(f"'{name}'" for name in (*(f"{p}:NAME" for p in PROVIDERS), "local"))
         raise SettingsError(
             "no judge is chosen: give model= (--model; judge=, --judge to evaluate) or set "
             "TIEBE_JUDGE to 'offline' (no key needed), a model of the paper such as 'gpt-4o', "
@@ -566,9 +583,9 @@ def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case
     accepted = tuple(text("answer", one) for one in expected)
     if not accepted:
         raise RecordError(f"row {number}: {names['answer']}: no accepted answer is given")
-    told = text("language", language or ""), str(row.get("region") or "")
-    code = row_language(*told, str(row.get("split") or ""))
-    own = is_own(str(row.get("region") or ""), str(row.get("event_id") or ""))
+    region = text_of(row, "region")
+    code = row_language(text("language", language or ""), region, text_of(row, "split"))
+    own = is_own(region, text_of(row, "event_id"))
     return Case(
         text("question", question), accepted, text("model_answer", candidate), code or None, own
     )

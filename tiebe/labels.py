@@ -9,7 +9,7 @@ from typing import Any
 
 from tiebe.errors import RecordError
 from tiebe.keyboard import Card, Choice, Decision, Page
-from tiebe.records import canonical, record_id
+from tiebe.records import canonical, csv_lines, record_id, text_of
 
 __all__ = ["COLUMNS", "draw", "label_page", "read_csv"]
 
@@ -53,11 +53,11 @@ def draw(rows: Iterable[Mapping[str, Any]], n: int, *, seed: int = 0) -> list[di
 
 
 def _question(row: Mapping[str, Any]) -> str:
-    return record_id(str(row.get("id") or ""), str(row.get("language") or ""), row["question"])
+    return record_id(text_of(row, "id"), text_of(row, "language"), row["question"])
 
 
 def _answer(row: Mapping[str, Any]) -> str:
-    return record_id(str(row.get("model") or ""), row["model_answer"])
+    return record_id(text_of(row, "model"), row["model_answer"])
 
 
 def _card(row: Mapping[str, Any]) -> Card:
@@ -86,7 +86,7 @@ def label_page(rows: Iterable[Mapping[str, Any]], path: Path) -> Page:
 
     def keep(key: str, decision: Decision) -> None:
         card, row = cards[key]
-        line = {name: str(row.get(name) or "") for name in COLUMNS}
+        line = {name: text_of(row, name) for name in COLUMNS}
         sure = decision.choice != "unsure"
         lines[key] = line | {
             "answer": dict(card.fields)["Expected answer"],
@@ -121,13 +121,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
     Raises:
         RecordError: It cannot be read, or lacks a column.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            lines = [{k: v or "" for k, v in line.items() if k} for line in reader]
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RecordError(f"{path}: no CSV file that can be read: {error}") from error
-    if missing:
-        raise RecordError(f"{path}: no file of labels: the column {missing[0]} is missing")
+    lines = [line for _, line in csv_lines(path)]
+    if missing := [name for name in COLUMNS if name not in lines[0]]:
+        raise RecordError(f"{path}: no file of labels: it lacks the columns {', '.join(missing)}")
     return lines

@@ -42,6 +42,7 @@ __all__ = [
     "Model",
     "Reply",
     "count_tokens",
+    "dollars",
     "find_json",
     "json_objects",
     "open_model",
@@ -362,7 +363,8 @@ def _resolve(model: str) -> tuple[str, str, str]:
             names = [*(f"{p}:" for p in PROVIDERS), "local", "offline", "replay:"]
             raise SettingsError(
                 f"unknown model '{model}'; write provider:name with one of {', '.join(PROVIDERS)}, "
-                f"or give its server's base_url{nearest(model, names)}"
+                "or local, replay:FILE, for a judge also offline, or give its server's base_url"
+                + nearest(model, names)
             )
     preset = PROVIDERS[provider]
     base_url = preset.base_url
@@ -657,6 +659,11 @@ _SCRIPTS = (
     (re.compile(r"[\u0900-\u0dff]"), 1.2),
     (re.compile(r"[\u0400-\u04ff]"), 2.5),
 )
+
+
+def dollars(amount: float) -> str:
+    """Returns an amount of money in words; what is less than a cent is not called nothing."""
+    return "less than $0.01" if 0 < amount < 0.01 else f"${amount:,.2f}"
 
 
 def count_tokens(text: str) -> int:

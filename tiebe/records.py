@@ -5,8 +5,10 @@ and the ids of its parents, so that a verdict leads back to the question, the ar
 """
 
 import codecs
+import csv
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
@@ -26,11 +28,13 @@ __all__ = [
     "Question",
     "Verdict",
     "canonical",
+    "csv_lines",
     "dicts",
     "event_id",
     "from_row",
     "read_rows",
     "record_id",
+    "text_of",
     "to_row",
 ]
 
@@ -179,9 +183,10 @@ class Verdict:
     """`name@version`."""
     usage: Mapping[str, int] = field(default_factory=dict)
     raw: str = ""
-    settled: bool | None = None
-    """In a cascade: what the offline judge says of `correct`, where it is sure enough to settle it;
-    a sample of these is decided by the model all the same."""
+    settled_as: bool | None = None
+    """In a cascade: as what the offline judge settles `correct`, true or false; None where it is
+    not sure enough to settle it, and without a cascade. A sample of what is settled is decided by
+    the model all the same, as `decided_by` tells."""
 
 
 def to_row(record: Any) -> dict[str, Any]:
@@ -193,19 +198,35 @@ def to_row(record: Any) -> dict[str, Any]:
 def dicts(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yields rows as dicts, whether they come as a Dataset, a DataFrame, dicts or records.
 
+    What pandas has for a missing value (NaN, NA, NaT) becomes None.
+
     Raises:
         RecordError: Something among them is no row.
     """
     table: Any = rows
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # a DataFrame
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        rows = table.astype(object).to_dict("records")
     for number, row in enumerate(rows, 1):
         if isinstance(row, Mapping):
-            yield dict(row)
+            yield {name: None if _missing(value) else value for name, value in row.items()}
         elif is_dataclass(row):
             yield to_row(row)
         else:
             raise RecordError(f"row {number}: expected a dict or a record, got {row!r:.80}")
+
+
+def _missing(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isnan(value)
+    return type(value).__name__ in ("NAType", "NaTType")  # pandas' own, which need not be there
+
+
+def text_of(row: Mapping[str, Any], name: str) -> str:
+    """Returns a field as a text, empty where it is null or absent; ids may be numbers."""
+    value = row.get(name)
+    if isinstance(value, float) and value.is_integer():  # what pandas makes of ids with gaps
+        value = int(value)
+    return "" if value is None else str(value)
 
 
 def from_row(kind: type[T], row: Mapping[str, Any], *, where: str = "") -> T:
@@ -229,8 +250,8 @@ def from_row(kind: type[T], row: Mapping[str, Any], *, where: str = "") -> T:
 class Row(TypedDict, total=False):
     """The fields of a line in a file of answers or verdicts, of which any may be missing."""
 
-    id: str | None
-    event_id: str | None
+    id: str | int | None
+    event_id: str | int | None
     region: str | None
     language: str | None
     split: Literal["english", "native"] | None
@@ -247,11 +268,12 @@ class Row(TypedDict, total=False):
 def read_rows(
     path: Path, *required: str, stage: Literal["judge", "answer", "collect", "retrieve"] = "judge"
 ) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a JSONL file, or of the verdicts in a run folder, as they stand.
+    """Yields the rows of a file, or of the verdicts in a run folder, as they stand.
 
     Args:
-        path: A file with one JSON object a line, or a run folder, whose `verdicts.jsonl` is read,
-            or, while there is none, the journal `judge/*.jsonl`.
+        path: A file with one JSON object a line, a `.csv` file, of whose cells all are texts but
+            true and false as verdicts, or a run folder, whose `verdicts.jsonl` is read, or, while
+            there is none, the journal `judge/*.jsonl`.
         required: Names of fields that every row must have.
         stage: Whose records are read in a run folder; `answer` for the answers, judged or not, and
             the builder's for what a release was made of.
@@ -266,11 +288,17 @@ def read_rows(
     if journal:
         files = sorted((path / stage).glob("*.jsonl"))
         if not files:
-            raise RecordError(f"{path}: no run folder of that kind, {stage}/*.jsonl is missing")
+            raise _nothing(path, stage)
     elif path.is_file():
         files = [path]
     else:
         raise RecordError(f"{path}: no such file or run folder")
+    if path.suffix.casefold() == ".csv":
+        for number, cells in csv_lines(path):
+            row = _with_truth(cells)
+            _check(row, f"{path}:{number}", required)
+            yield row
+        return
     empty = True
     for file in files:
         with file.open("rb") as lines:
@@ -282,6 +310,53 @@ def read_rows(
                     empty = False
     if empty and not journal:
         raise RecordError(f"{path}: there are no rows in it; expected one JSON object a line")
+    if empty and stage == "judge":
+        raise _nothing(path, stage)
+
+
+def _nothing(run: Path, stage: str) -> RecordError:
+    """The error of a run folder that holds nothing of a stage."""
+    if stage == "judge" and any((run / "answer").glob("*.jsonl")):
+        answers = sum(1 for _ in read_rows(run, stage="answer"))
+        return RecordError(
+            f"{run}: nothing is judged yet, {answers:,} answers are there: run `tiebe evaluate` on "
+            "it again, which goes on where it was"
+        )
+    return RecordError(f"{run}: no run folder of that kind, there is nothing in {stage}/*.jsonl")
+
+
+def csv_lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields the lines of a CSV file with a header: the number of each and its cells by column.
+
+    Raises:
+        RecordError: It cannot be read, has no lines, or a line has more or fewer cells than the
+            header.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            empty = True
+            for line in reader:
+                if None in line or None in line.values():
+                    raise RecordError(
+                        f"{path}:{reader.line_num}: expected {len(reader.fieldnames or ())} cells "
+                        "as in the header; a text with commas or line breaks stands in quotes"
+                    )
+                yield reader.line_num, {name: cell for name, cell in line.items() if name}
+                empty = False
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RecordError(f"{path}: no CSV file that can be read: {error}") from error
+    if empty:
+        raise RecordError(f"{path}: there are no rows in it; expected a header and lines")
+
+
+def _with_truth(cells: Mapping[str, str]) -> dict[str, Any]:
+    """A line of a CSV file with its verdicts, if there are any, as true, false and null."""
+    truth = {"true": True, "false": False, "": None}
+    return {
+        name: truth.get(cell.strip().casefold(), cell) if name in ("correct", "refusal") else cell
+        for name, cell in cells.items()
+    }
 
 
 def _rows_of(
@@ -289,18 +364,39 @@ def _rows_of(
 ) -> list[dict[str, Any]]:
     """Returns the checked rows of one line."""
     try:
-        value = msgspec.json.decode(line)
+        value = _decoded(line)
         rows = value.get("rows", []) if journal and isinstance(value, dict) else [value]
         for row in rows:
-            msgspec.convert(row, Row)
-    except (msgspec.MsgspecError, RecursionError) as error:
+            _check(row, where, required)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RecordError(f"{where}: {error}{_REMEDY}") from error
+    return list(rows)
+
+
+def _decoded(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        if b"NaN" not in line:
+            raise
+        try:  # Python writes NaN, which is not JSON, where there is no number
+            return json.loads(line, parse_constant=lambda name: None)
+        except ValueError:
+            raise error from None
+
+
+_REMEDY = "; expected one JSON object a line, or a .csv file"
+
+
+def _check(row: Any, where: str, required: tuple[str, ...]) -> None:
+    """Raises an error that names the field of a row that is missing or of another type."""
+    try:
+        msgspec.convert(row, Row)
+    except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
         name = place.rstrip("`") + ": " if place else ""
-        remedy = "" if place else "; expected one JSON object a line"
-        raise RecordError(f"{where}: {name}{message}{remedy}") from error
-    for row in rows:
-        for name in required:
-            if name not in row:
-                known = ", ".join(row)[:200] or "none"
-                raise RecordError(f"{where}: {name}: there is no such field, only {known}")
-    return list(rows)
+        raise RecordError(f"{where}: {name}{message}{'' if place else _REMEDY}") from error
+    for name in required:
+        if name not in row:
+            known = ", ".join(row)[:200] or "none"
+            raise RecordError(f"{where}: {name}: there is no such field, only {known}")

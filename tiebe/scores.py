@@ -1067,9 +1067,16 @@ def agreement(
     )
     several = both.duplicated([*key, "judge"])
     if several.any():
-        question = both.loc[several, "item"].iloc[0]
+        first = both[several].iloc[0]
+        same = both[(both["item"] == first["item"]) & (both["judge"] == first["judge"])]
+        apart = [name for name in ("model", "split") if same[name].nunique() > 1]
+        remedy = (
+            f"name the {' and '.join(apart)} in the labels"
+            if apart
+            else "give each row an id of its own, in the answers that were judged"
+        )
         raise RecordError(
-            f"the label of question '{question}' fits several answers: name the model and split"
+            f"the label of question '{first['item']}' fits {len(same)} answers: {remedy}"
         )
     for name in by:
         if name not in both:
@@ -1170,14 +1177,14 @@ def judge_notes(rows: Rows) -> list[str]:
 def _cascade_note(judge: str, data: pd.DataFrame) -> str:
     """Tells how the model judged a sample of what the offline judge had settled for it."""
     part = data[texts(data, "judge").str.startswith(judge)]
-    settled, target = _truth(part, "settled"), wanted(judge) or 0.0
+    settled, target = _truth(part, "settled_as"), wanted(judge) or 0.0
     asked = part["correct"].notna() & (texts(part, "decided_by") != "offline")
     both = part[settled.notna() & asked]
     agreement = Agreement.of(zip(both["correct"], settled[both.index], strict=True))
     short = f": BELOW the {target:.1%} wanted" if agreement.misses(target) else ""
     return (
-        f"{judge}: {settled.notna().mean():.0%} of {len(part):,} answers were settled offline; of "
-        f"a sample that the model judged too, {agreement}{short}."
+        f"{judge}: {settled.notna().mean():.0%} of {len(part):,} answers were settled offline"
+        f"{agreement.of_sample(settled.notna().sum())}{short}."
     )
 
 
