@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from scipy.stats import binomtest
 
 from tiebe.cli import main
-from tiebe.errors import SettingsError
+from tiebe.errors import RecordError, SettingsError
 from tiebe.keyboard import Decision
 from tiebe.labels import draw, label_page
+from tiebe.reports.tables import plain
 from tiebe.scores import Bootstrap, agreement, judge_notes
 
 RANDOM = np.random.default_rng(3)
@@ -119,3 +121,35 @@ def test_who_judged_is_told_where_it_matters() -> None:
     assert "2 judges (j; k)" in mixed
     (offline,) = judge_notes(rows(3) + rows(1, decided_by="offline"))
     assert offline.startswith("25% of the verdicts are of the offline judge")
+
+
+def test_what_labels_cannot_fit_is_told_with_its_remedy(tmp_path: Path) -> None:
+    labels = [{"id": "q1", "correct": True}]
+    two = [*rows(4), *rows(4, model="n")]
+    with pytest.raises(RecordError, match="'q1' fits 2 answers: name the model in the labels"):
+        agreement(two, labels)
+    same = [{"question": "Who?", "model_answer": text, "correct": True} for text in "ab"]
+    with pytest.raises(RecordError, match="fits 2 answers: give each row an id of its own"):
+        agreement(same, same)
+    (one,), other = rows(1), rows(2)[1]
+    paths = [tmp_path / f"{name}.jsonl" for name in ("one", "other", "labels")]
+    for path, row in zip(paths, (one, other, one), strict=True):
+        path.write_text(json.dumps(row) + "\n")
+    command = ["agreement", *map(str, paths[:2]), "--with", str(paths[2])]
+    told = CliRunner().invoke(main, command)
+    assert told.exit_code == 0 and f"{paths[1]}: none of its answers is judged" in told.stderr
+    assert str(paths[0]) not in told.stderr
+
+
+def test_no_bound_is_less_than_nothing_by_its_sign_alone() -> None:
+    shown = plain(pd.DataFrame({"difference_low": [-0.0, -0.0004, -0.001], "p": [-0.0, 0.1, 1.0]}))
+    assert shown.split() == [
+        "difference_low",
+        "p",
+        "0.0%",
+        "0.000",
+        "0.0%",
+        "0.100",
+        "-0.1%",
+        "1.000",
+    ]

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -298,3 +299,18 @@ def test_unknown_names_are_told() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
         _ = tiebe.laod
+
+
+def test_without_the_hub_nothing_is_said_to_be_loaded_that_was_not(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import logging; logging.basicConfig(level=logging.INFO)\n"
+        "from tiebe import load_tiebe\nload_tiebe()"
+    )
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | nowhere, capture_output=True, text=True
+    )
+    assert "VersionError" in told.stderr and "by source=FOLDER (--source)" in told.stderr
+    assert "so what was loaded before is used" not in told.stderr

@@ -379,8 +379,6 @@ def _find(source: str | Path, version: str | None) -> _Release:
     name = f"{source}, {version or 'the newest release'}"
     with _hub_errors(source, name):
         offline = not _reachable(source, revision)
-        if offline:
-            log.warning("%s: the Hub cannot be reached, so what was loaded before is used", name)
         try:
             folder = _snapshot(source, revision, offline=offline)
         except LocalEntryNotFoundError:
@@ -388,6 +386,8 @@ def _find(source: str | Path, version: str | None) -> _Release:
                 raise
             # What was loaded as the newest may be the release asked for: its rows will tell.
             folder = _snapshot(source, None, offline=offline)
+        if offline:
+            log.warning("%s: the Hub cannot be reached, so what was loaded before is used", name)
         tree = get_cached_repo_tree(source, repo_type="dataset", revision=folder.name)
     return replace(
         _release(name, folder, [file.path for file in tree], version),
@@ -497,7 +497,8 @@ def _hub_errors(repo: str, name: str) -> Iterator[None]:
         ) from error
     except _UNREACHABLE as error:
         raise VersionError(
-            f"{name} was not loaded before, or not all of it, and the Hub cannot be reached"
+            f"{name} was not loaded before, or not all of it, and the Hub cannot be reached: try "
+            "again, or name a release on this machine by source=FOLDER (--source)"
         ) from error
 
 

@@ -103,7 +103,7 @@ def test_labels_give_the_agreement(verdicts):
     assert line.stricter + line.laxer == 5
     assert 0.02 < line.low < 0.25 < line.high < 0.75
     unclear = [{"id": some[0]["id"], "correct": True}]
-    with pytest.raises(RecordError, match="name the model and split"):
+    with pytest.raises(RecordError, match="name the model in the labels"):
         make_tables(Inputs(frame(verdicts), labels=frame(unclear)), "agreement")
 
 

@@ -43,7 +43,10 @@ def compare_runs(runs: Mapping[str, Rows], *, bootstrap: Bootstrap = DEFAULT) ->
         RecordError: See `tiebe.scores.frame`.
     """
     if len(runs) < 2:
-        raise SettingsError("there is nothing to compare: name two or more runs")
+        raise SettingsError(
+            "there is nothing to compare: name two or more runs; the models of one run stand side "
+            "by side in its report, and in `tiebe score RUN --table differences`"
+        )
     parts = {name: frame(rows) for name, rows in runs.items()}
     models = {name: set(part["model"].unique()) for name, part in parts.items()}
     several = any(len(names) > 1 for names in models.values())

@@ -359,26 +359,29 @@ TABLES: Mapping[str, _Recipe] = MappingProxyType(
 
 
 _FORMS = {
-    "p": "{:.3f}",
-    "value": "{:.3f}",
-    "kappa": "{:.3f}",
-    "kappa_low": "{:.3f}",
-    "kappa_high": "{:.3f}",
-    "hdi": "{:.3f}",
-    "mys": "{:.2f}",
+    "p": "{:z.3f}",
+    "value": "{:z.3f}",
+    "kappa": "{:z.3f}",
+    "kappa_low": "{:z.3f}",
+    "kappa_high": "{:z.3f}",
+    "hdi": "{:z.3f}",
+    "mys": "{:z.2f}",
     "by": "{:+.4g}",
 }
 
 
 def _cells(data: pd.DataFrame) -> pd.DataFrame:
-    """Returns a table as text: shares in percent, other numbers as people write them."""
+    """Returns a table as text: shares in percent, other numbers as people write them.
+
+    What rounds to nothing has no sign (`z`).
+    """
     shown = data.copy()
     for name in data.columns:
         column = data[name]
         if column.dtype.kind == "f":
-            form = _FORMS.get(str(name), "{:.1%}")
+            form = _FORMS.get(str(name), "{:z.1%}")
             if "method" in data:  # correlations are no shares
-                form = "{:.3f}"
+                form = "{:z.3f}"
             shown[name] = ["–" if np.isnan(v) else form.format(v) for v in column]
         elif name == "small":
             shown[name] = column.map({True: "n < 30", False: ""})
