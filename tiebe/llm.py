@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from tiebe.engine import Wait, meter
 from tiebe.errors import BudgetError, ModelError, RecordError, SettingsError, nearest
+from tiebe.functions import fingerprint
 from tiebe.journal import Journal
 from tiebe.models import PROVIDERS, find_model
 from tiebe.records import canonical, from_row, to_row
@@ -226,6 +227,7 @@ class Model:
             "max_tokens": self.max_tokens,
             "extra_body": dict(self.extra_body),
             **({"completion": True} if self.completion else {}),
+            **getattr(self.send, "params", {}),
         }
 
     @property
@@ -317,6 +319,7 @@ def open_model(
     base_url: str | None = None,
     key: str | None = None,
     timeout: float = 120.0,
+    name: str | None = None,
     **options: Any,
 ) -> Model:
     """Opens a model by its name, or wraps a callable.
@@ -328,6 +331,9 @@ def open_model(
             known by the name, wherever it is served: give another model another name.
         key: The environment variable that holds the server's key.
         timeout: Seconds per attempt.
+        name: Of a function: it then stands for what the function answers, as another model's name
+            does. Without it answers are the function's as long as it can be told to be the same:
+            one that holds a client or a checkpoint is asked anew in each process.
         options: `temperature`, `max_tokens`, `extra_body`, `replies`, `budget`, `completion` of
             `Model`.
 
@@ -336,17 +342,19 @@ def open_model(
     """
     completion = bool(options.get("completion"))
     if callable(model):
-        name = getattr(model, "__name__", type(model).__name__)
-        return Model(name, _Function(model, name), **options)
+        called = str(name or getattr(model, "__name__", type(model).__name__))
+        return Model(called, _Function(model, called, named=name is not None), **options)
+    if name is not None:
+        raise SettingsError(f"name={name!r} is for a function; the model {model!r} has its name")
     if model.startswith("replay:"):
         return Model(model, _Replay(Path(model.removeprefix("replay:"))), **options)
     if model == "local" and base_url is None:
         return Model(model, Server("local", _local_server(), "", timeout, completion), **options)
-    name = model
+    asked = model
     if base_url is None:
-        name, base_url, provider_key = _resolve(model)
+        asked, base_url, provider_key = _resolve(model)
         key = provider_key if key is None else key
-    server = Server(name, base_url, _read_key(key, model), timeout, completion)
+    server = Server(asked, base_url, _read_key(key, model), timeout, completion)
     return Model(model, server, **options)
 
 
@@ -594,8 +602,9 @@ def _seconds(value: str | None) -> float:
 class _Function:
     """A callable as a model: it gets the messages' text, and its reply is taken as it is."""
 
-    def __init__(self, function: Callable[[str], str], name: str) -> None:
+    def __init__(self, function: Callable[[str], str], name: str, *, named: bool) -> None:
         self.function, self.name = function, name
+        self.params = {} if named else {"function": fingerprint(function)}
 
     def __call__(self, body: Mapping[str, Any]) -> Reply:
         prompt = "\n\n".join(m["content"] for m in body["messages"])
@@ -624,6 +633,7 @@ class _Replay:
             raise SettingsError(f"cannot read the replay file {path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise RecordError(f"{path}: expected JSON lines in UTF-8: {error.reason}") from error
+        self.params = {"replies": hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]}
         self.lines = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
