@@ -161,12 +161,12 @@ def read_settings(path: Path) -> Settings:
             names the key and what was expected.
     """
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
+        raw = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise SettingsError(
             f"cannot read {path}: {error.strerror}; a run is a folder with a run.toml in it"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not TOML: {error}") from error
     _refuse_unknown(raw, Settings, "", path)
     try:

@@ -187,7 +187,9 @@ def test_a_calibration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     by = open_model("stub", base_url="http://127.0.0.1:9")
     path = judge(by)._calibration_file()
     path.parent.mkdir(parents=True)
-    for text in ("{", '{"judge": 3}'):
+    counts = '{"judge": "j", "target": 0.99, "n": 9, "settled": 10, "same": 11}'
+    other = counts.replace("0.99", "0.5").replace("10", "9").replace("11", "9")
+    for text in ("{", '{"judge": 3}', counts, other):
         path.write_text(text)
         with pytest.raises(RecordError, match="delete it and calibrate again"):
             judge(by)
@@ -323,7 +325,8 @@ def candidate(prompt: str) -> str:
 @pytest.mark.parametrize("folder", [True, False])
 def test_an_evaluation_settles_and_its_plan_knows(tmp_path: Path, folder: bool) -> None:
     m = model()
-    more: dict[str, Any] = {"judge": judge(m), "run": tmp_path / "run" if folder else None}
+    named = open_model(m, name="m")  # else it is another one at each call, as it notes them
+    more: dict[str, Any] = {"judge": judge(named), "run": tmp_path / "run" if folder else None}
     more["questions"] = questions(120)
     before = plan(candidate, **more)
     assert (before.answers, before.verdicts + before.settled) == (120, 120)
@@ -346,7 +349,7 @@ def test_an_evaluation_settles_and_its_plan_knows(tmp_path: Path, folder: bool) 
         assert evaluate(candidate, **more).rows == result.rows and len(m.asked) == asked
         assert list(read_rows(tmp_path / "run", "settled_as")) == result.rows
         # With the model alone, only what was settled is asked.
-        alone = evaluate(candidate, **(more | {"judge": judge(m, cascade=None)}))
+        alone = evaluate(candidate, **(more | {"judge": judge(named, cascade=None)}))
         assert len(m.asked) == 120 and {r["judge"] for r in alone.rows} == {"m"}
 
 

@@ -285,3 +285,13 @@ def test_workers_limit_time_and_memory() -> None:
             workers.call(int, "x", seconds=5)
         with pytest.raises(Overrun, match="too_big"):
             workers.call(bytearray, 8 << 30, seconds=5)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_what_is_no_exception_ends_the_run_as_well(error: BaseException) -> None:
+    def run(record: Number) -> list[Number]:
+        raise error
+
+    stage = Stage("work", 1, run, (Number,))
+    with pytest.raises(type(error)):
+        run_stage(stage, [Number(n) for n in range(5)], Journal(None), workers=2, progress=False)

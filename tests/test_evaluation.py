@@ -277,19 +277,6 @@ def test_an_own_cutoff_parts_what_the_model_can_know(tmp_path: Path) -> None:
         evaluate(candidate, judge="offline", questions=QUESTIONS, cutoff="2018-13")
 
 
-def test_nothing_is_asked_when_the_run_cannot_be_kept(tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def model(prompt: str) -> str:
-        asked.append(prompt)
-        return candidate(prompt)
-
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        evaluate(model, judge="offline", questions=QUESTIONS, run=tmp_path / "file" / "run")
-    assert not asked
-
-
 def test_a_share_of_nothing_is_a_dash() -> None:
     result = evaluate(lambda _: "Answer: I do not know.", judge="offline", questions=QUESTIONS[:1])
     assert "nan" not in str(result) and "–" in str(result)
@@ -356,3 +343,17 @@ def test_a_plan_says_what_it_does_not_know_and_nothing_that_cannot_be() -> None:
     )
     with pytest.raises(SettingsError, match="local has no server with a Batch API"):
         batched(remote("local"), Path("batches"))
+
+
+@pytest.mark.parametrize("text", ["xx", "[1]", '{"evaluations": 5}', "[" * 100_000])
+def test_a_damaged_manifest_is_named_before_anything_is_asked(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(RecordError, match="manifest.json is damaged: delete it"):
+        evaluate(lambda prompt: pytest.fail("asked"), questions=QUESTIONS, run=tmp_path)
+
+
+def test_a_run_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for run, says in (("", "run is empty"), (tmp_path / "file/run", "cannot make the folder")):
+        with pytest.raises(SettingsError, match=says):
+            evaluate(lambda prompt: pytest.fail("asked"), questions=QUESTIONS, run=run)

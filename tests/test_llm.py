@@ -13,9 +13,9 @@ import llm_server
 import pytest
 
 from tiebe.engine import Stage, Wait, run_stage
-from tiebe.errors import ModelError, RecordError, SettingsError
+from tiebe.errors import BudgetError, ModelError, RecordError, SettingsError
 from tiebe.journal import Journal
-from tiebe.llm import Budget, Reply, count_tokens, find_json, open_model, visible
+from tiebe.llm import Budget, Model, Reply, Server, count_tokens, find_json, open_model, visible
 from tiebe.records import Drop
 
 HELLO = [{"role": "user", "content": "Who won?"}]
@@ -404,3 +404,46 @@ def test_the_local_model_answers() -> None:
 def test_a_budget_of_no_amount_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="expected"):
         Budget(**wrong)
+
+
+def completion(content: object, **more: object) -> bytes:
+    choice = {"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+    return json.dumps({"choices": [choice], **more}).encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        completion(5),
+        completion({"a": 1}),
+        b"[" * 100_000,
+        b'{"choices": []}',
+        completion("x", usage={"prompt_tokens": "many"}),
+        b'{"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": Infinity}}',
+    ],
+)
+def test_what_is_no_completion_is_asked_for_again(answer: bytes) -> None:
+    with pytest.raises(Wait, match="wait") as caught:
+        Server("m", "http://127.0.0.1:9", "", 1.0, False).read(answer)
+    assert "sent no chat completion" in str(caught.value.cause)
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": -5, "completion_tokens": -1000}])
+def test_a_budget_holds_with_a_server_that_does_not_say_what_it_used(usage: Any) -> None:
+    server = Server("m", "http://127.0.0.1:9", "", 1.0, False)
+    read = server.read(completion("word " * 100, usage=usage))
+    assert read.usage["completion_tokens"] > 50
+    budget = Budget(max_tokens=1000)
+    model = Model("m", lambda body: read, max_tokens=150, budget=budget)
+    with pytest.raises(BudgetError):
+        for n in range(20):
+            model.ask([{"role": "user", "content": f"Who won race {n}?"}])
+    assert 500 < budget.tokens <= 1000
+
+
+@pytest.mark.parametrize("broken", ['{"a":1,', "{\n", "{", '{"a":'])
+def test_a_reply_of_broken_objects_says_nothing_and_takes_no_time(broken: str) -> None:
+    start = time.process_time()
+    assert find_json('{"a": 1}' + broken * 500_000) in ({"a": 1}, None)
+    assert time.process_time() - start < 5
+    assert find_json(broken * 100 + ' {"a": 2}') == {"a": 2}

@@ -165,6 +165,12 @@ def test_wrong_arguments(folder: Path, arguments: dict[str, Any], told: str) -> 
         load_tiebe(**({"source": folder} | arguments))
 
 
+@pytest.mark.parametrize("version", ["x", "", "2025.4", "main"])
+def test_what_is_no_name_of_a_release_is_an_error(folder: Path, version: str) -> None:
+    with pytest.raises(VersionError, match="a folder holds one release"):
+        load_tiebe(source=folder, version=version)
+
+
 def test_another_version_is_an_error(folder: Path) -> None:
     with pytest.raises(VersionError, match=r"holds 2025\.04, not 2025\.05"):
         load_tiebe(source=folder, version="2025.05")

@@ -392,7 +392,7 @@ class _Queue:
             self._recent.append(False)
             self._release(task)
 
-    def fail(self, task: _Task, error: Exception, stage: str) -> None:
+    def fail(self, task: _Task, error: BaseException, stage: str) -> None:
         """Says that a record failed for good, in this run; too many in a row end the run."""
         with self.changed:
             detail = f"{type(error).__name__}: {error}"[:500]
@@ -532,8 +532,8 @@ def _worker(stage: Stage, queue: _Queue, journal: Journal) -> None:
             else:
                 queue.again(task, wait)
             continue
-        except Exception as error:
-            if ends_run(error):
+        except BaseException as error:  # a stranger's function may raise SystemExit as well
+            if ends_run(error) or not isinstance(error, Exception):
                 queue.stop(error)
             elif not isinstance(error, TiebeError):
                 log.exception("%s: record %s failed; the run goes on", stage.name, task.record.id)

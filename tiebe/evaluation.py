@@ -173,9 +173,15 @@ def evaluate(
         raise SettingsError(f"cutoff is {cutoff!r}, expected a month or a year, as 2024-06")
     opened, by = _opened(model, judge)
     rows = _questions(questions, selection)
+    if run is not None and not str(run).strip():
+        raise SettingsError("run is empty: name a folder, or give None to keep none")
     folder = None if run is None else Path(run)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)  # no answer is paid for that cannot be kept
+        try:  # no answer is paid for that cannot be kept
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"run: cannot make the folder {run}: {error.strerror}") from error
+        _known(folder / "manifest.json")
     started = _now()
     with contextlib.ExitStack() as stack:
 
@@ -536,11 +542,30 @@ def _keep(folder: Path, model: str, rows: Sequence[Mapping[str, Any]], manifest:
     """Puts a model's last evaluation in place of its former one, beside those of other models."""
     table, about = folder / VERDICTS, folder / "manifest.json"
     others = [r for r in read_rows(table) if r["model"] != model] if table.is_file() else []
-    known = json.loads(about.read_bytes()) if about.is_file() else {}
+    known = _known(about)
     evaluations = {**known.get("evaluations", {}), model: manifest}
     _replace(table, b"".join(canonical(row) + b"\n" for row in [*others, *rows]))
     text = json.dumps({**known, "evaluations": evaluations}, ensure_ascii=False, indent=2)
     _replace(about, text.encode() + b"\n")
+
+
+def _known(about: Path) -> dict[str, Any]:
+    """The manifest of a run folder.
+
+    Raises:
+        RecordError: It is damaged.
+    """
+    if not about.is_file():
+        return {}
+    try:
+        known = json.loads(about.read_bytes())
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict) or not isinstance(known.get("evaluations", {}), dict):
+        raise RecordError(
+            f"{about} is damaged: delete it and run again, which asks nothing that is done"
+        )
+    return known
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -78,7 +78,7 @@ class Journal:
         self._sync_lock = threading.Lock()
         self._synced = 0
         if folder is not None:
-            for path in sorted(folder.glob("*.jsonl")):
+            for path in _parts(folder):
                 self._open_part(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ class Journal:
             return
         with self._lock:
             known = set(self._paths)
-            for path in sorted(self.folder.glob("*.jsonl")):
+            for path in _parts(self.folder):
                 if path not in known:
                     self._add_part(path, os.open(path, os.O_RDONLY))
             for part, path in enumerate(self._paths):
@@ -262,15 +262,15 @@ class Journal:
         if self.folder is None:
             return self._memory.get(raw_key)
         place = self._index.get(raw_key)
-        return None if place is None else self._read(place)
+        return None if place is None else self._read(raw_key, place)
 
     def __iter__(self) -> Iterator[Entry]:
         """Yields every entry, in the order of parts and lines."""
         yield from list(self._memory.values())
-        for place in list(self._index.values()):
-            yield self._read(place)
+        for key, place in list(self._index.items()):
+            yield self._read(key, place)
 
-    def _read(self, place: int) -> Entry:
+    def _read(self, key: bytes, place: int) -> Entry:
         part, offset = place >> _OFFSET_BITS, place & (1 << _OFFSET_BITS) - 1
         fd, at, chunks = self._readers[part], offset, []
         while chunk := os.pread(fd, 65536, at):
@@ -280,7 +280,10 @@ class Journal:
             if end >= 0:
                 break
         try:
-            return _entry(b"".join(chunks))
+            entry = _entry(b"".join(chunks))
+            if entry.key != key.hex():
+                raise ValueError("another key's line: the part was changed after it was indexed")
+            return entry
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _damaged(self._paths[part], offset) from error
 
@@ -308,7 +311,7 @@ def appended(folder: Path, ends: Mapping[str, int]) -> Iterator[Entry]:
         folder: The journal's; nothing of it is locked.
         ends: As of `Journal.ends`.
     """
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in _parts(folder):
         yield from map(_entry, _lines(path, ends.get(path.name, 0)))
 
 
@@ -330,7 +333,7 @@ def compact(folder: Path) -> Compacted:
     Raises:
         RecordError: Another process writes to the journal, or a line is damaged.
     """
-    old = sorted(folder.glob("*.jsonl"))
+    old = _parts(folder)
     with ExitStack() as stack:
         for path in old:
             file = stack.enter_context(path.open("rb"))
@@ -350,17 +353,15 @@ def compact(folder: Path) -> Compacted:
 
 
 def _merged(folder: Path, old: Sequence[Path]) -> list[Path]:
-    """Writes the first line of each key into new parts, and makes them visible at once."""
+    """Writes the first line of each key into new parts, and makes them visible when all are."""
     seen: set[bytes] = set()
-    parts: list[Path] = []
-    number = 1 + max((int(path.stem) for path in old if path.stem.isdecimal()), default=-1)
-    keys: list[tuple[bytes, int]] = []
+    written: list[tuple[Path, int, list[tuple[bytes, int]]]] = []
     lines = (line for path in old for line in _lines(path))
     line = next(lines, None)
     while line is not None:
-        path = folder / f"{number + len(parts):04d}.jsonl"
+        partial = folder / f"compact-{len(written):04d}.partial"
         keys, size = [], 0
-        with _partial(path).open("wb") as file:
+        with partial.open("wb") as file:
             while line is not None and size < PART:
                 key = bytes.fromhex(line[_KEY].decode("ascii"))
                 if key not in seen:
@@ -370,13 +371,36 @@ def _merged(folder: Path, old: Sequence[Path]) -> list[Path]:
                 line = next(lines, None)
             file.flush()
             os.fsync(file.fileno())
-        parts.append(path)
+        written.append((partial, size, keys))
+    parts = []
+    for partial, size, keys in written:
+        path = _linked(partial)
+        partial.unlink()
         if size >= PART:
             _write_index(path, size, keys)
-    for path in parts:
-        _partial(path).rename(path)
+        parts.append(path)
     _sync_folder(folder)
     return parts
+
+
+def _linked(partial: Path) -> Path:
+    """Gives a file the name of the next part, which a run that starts now may have taken."""
+    number = 1 + max(
+        (int(p.stem) for p in _parts(partial.parent) if p.stem.isdecimal()), default=-1
+    )
+    while True:
+        path = partial.with_name(f"{number:04d}.jsonl")
+        try:
+            path.hardlink_to(partial)
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Returns the parts that lie in a journal's folder."""
+    return [path for path in sorted(folder.glob("*.jsonl")) if path.is_file()]
 
 
 def _lines(path: Path, start: int = 0) -> Iterator[bytes]:
@@ -406,8 +430,11 @@ def _is_key(text: bytes) -> bool:
 
 
 def _damaged(path: Path, offset: int) -> RecordError:
+    number = 1
     with path.open("rb") as file:
-        number = 1 + sum(1 for _ in iter(lambda: file.tell() < offset and file.readline(), False))
+        while offset > 0 and (block := file.read(min(offset, 1 << 20))):
+            number += block.count(b"\n")
+            offset -= len(block)
     return RecordError(
         f"{path}:{number}: not a journal line; delete this line and run again: "
         "only its own record is done anew"

