@@ -59,7 +59,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("function", SAME, ids=repr)
+@pytest.mark.parametrize("function", SAME)
 def test_what_can_be_told_stays_the_same(function):
     assert fingerprint(function) == fingerprint(function)
     assert len(fingerprint(function)) == 16

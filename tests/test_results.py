@@ -9,7 +9,7 @@ from tiebe.answers import answer
 from tiebe.cli import main
 from tiebe.errors import RecordError
 from tiebe.journal import Journal
-from tiebe.results import read_answers, read_verdicts
+from tiebe.results import apart, read_answers, read_verdicts
 
 ROW = {
     "year": "2018",
@@ -114,3 +114,30 @@ def test_answers_of_a_run_folder_and_of_a_file(tmp_path: Path) -> None:
     assert list(read_answers(file)) == [{"question": "Who?", "own": 1}]
     with pytest.raises(RecordError, match="rows.jsonl:1: answer: there is no such field"):
         list(read_answers(file, "answer"))
+
+
+def test_a_model_in_two_runs_is_told_apart(tmp_path: Path) -> None:
+    row = {"id": "a", "question": "Who?", "model": "gpt-4.1", "split": "english", "correct": True}
+    rows = {
+        "one": [row, row | {"id": "b"}],
+        "two": [row | {"correct": False}],
+        "three": [row | {"id": "c", "model": "other"}],
+    }
+    told = [(r["model"], r["id"], r.get("knowledge_cutoff")) for r in apart(rows)]
+    assert told == [
+        ("gpt-4.1 (one)", "a", "2024-07"),
+        ("gpt-4.1 (one)", "b", "2024-07"),
+        ("gpt-4.1 (two)", "a", "2024-07"),
+        ("other", "c", None),
+    ]
+    parts = {name: [row | {"id": name}] for name in ("Brazil", "France")}
+    assert {r["model"] for r in apart(parts)} == {"gpt-4.1"}  # parts of one run
+    for name, lines in rows.items():
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    paths = [str(tmp_path / f"{name}.jsonl") for name in rows]
+    done = CliRunner().invoke(main, ["score", *paths, "--by", "model", "--json"])
+    assert [(line["model"], line["n"]) for line in json.loads(done.stdout)] == [
+        ("gpt-4.1 (one)", 2),
+        ("gpt-4.1 (two)", 1),
+        ("other", 1),
+    ]

@@ -200,11 +200,7 @@ def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: b
     for path in paths:
         if sum(path.resolve() == other.resolve() for other in paths) > 1:
             raise SettingsError(f"{path} is named twice: a run is compared with another one")
-    short = [path.stem for path in paths]
-    names = [
-        name if short.count(name) == 1 else str(path)
-        for name, path in zip(short, paths, strict=True)
-    ]
+    names = run_names(paths)
     releases = [path.is_dir() and (path / "data").is_dir() for path in paths]
     if any(releases) and not all(releases):
         raise SettingsError("runs can be compared with runs, and releases with releases")
@@ -257,14 +253,24 @@ def safe_name(model: str) -> str:
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in model).lstrip(".") or "model"
 
 
+def run_names(paths: tuple[Path, ...]) -> list[str]:
+    """Returns what runs are called: by their folder or file, with its path where two are alike."""
+    short = [path.stem for path in paths]
+    pairs = zip(short, paths, strict=True)
+    return [name if short.count(name) == 1 else str(path) for name, path in pairs]
+
+
 def read_verdicts(
     paths: tuple[Path, ...], after: str | None = None, before: str | None = None
 ) -> Any:
     """Returns the verdicts of all paths between two months as `tiebe.scores.frame` has them."""
+    from tiebe.results import apart
     from tiebe.results import read_verdicts as read
     from tiebe.scores import between, frame
 
-    return between(frame(row for path in paths for row in read(path)), after, before)
+    names = run_names(paths)
+    rows = apart({name: read(path) for name, path in zip(names, paths, strict=True)})
+    return between(frame(rows), after, before)
 
 
 def read_labels(path: Path) -> Any:
@@ -807,11 +813,13 @@ def agreement_(paths: tuple[Path, ...], labels: Path, by: str, draws: int, as_js
     Tells the share judged differently and Cohen's kappa with intervals, who is stricter (McNemar's
     test), and F1 of correct, incorrect and refusal.
     """
+    from tiebe.results import read_verdicts as read
     from tiebe.scores import Bootstrap, agreement, frame
 
     other = frame(read_labels(labels)) if labels.suffix == ".csv" else read_verdicts((labels,))
     names = [name.strip() for name in by.split(",") if name.strip()]
-    table = agreement(read_verdicts(paths), other, by=names, bootstrap=Bootstrap(draws=draws))
+    judged = frame(row for path in paths for row in read(path))
+    table = agreement(judged, other, by=names, bootstrap=Bootstrap(draws=draws))
     show({"": table}, as_json=as_json)
     for path in paths:
         if agreement(read_verdicts((path,)), other, bootstrap=Bootstrap(draws=2)).empty:

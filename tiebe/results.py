@@ -1,16 +1,17 @@
 """Results of others as rows: upstream's judged answers, the samples that lm-eval logs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tiebe.answers import flat, without_label
 from tiebe.errors import RecordError
 from tiebe.llm import visible
+from tiebe.models import find_model
 from tiebe.records import Answer, from_row, read_rows
 
-__all__ = ["read_answers", "read_upstream", "read_verdicts"]
+__all__ = ["apart", "read_answers", "read_upstream", "read_verdicts"]
 
 _UPSTREAM, _SAMPLES = "*-answers_judged.json*", "samples_*.jsonl"
 _FIELDS = ("id", "event_id", "region", "language", "split", "year", "month")
@@ -31,6 +32,40 @@ def read_verdicts(path: Path) -> Iterator[dict[str, Any]]:
         yield from read_upstream(path)
     else:
         yield from read_rows(path, "correct")
+
+
+def apart(runs: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of all runs; a model that answers the same question in two is told apart.
+
+    It is then named with its run, as `gpt-4.1 (second)`: two answers to a question are not twice as
+    many questions.
+
+    Args:
+        runs: By name the rows with verdicts.
+    """
+    kept = {name: [dict(row) for row in rows] for name, rows in runs.items()}
+    found: dict[tuple[str, ...], str] = {}
+    twice: set[str] = set()
+    for name, rows in kept.items():
+        for row in rows:
+            if found.setdefault(_asked(row), name) != name:
+                twice.add(str(row.get("model") or ""))
+    for name, rows in kept.items():
+        for row in rows:
+            model = str(row.get("model") or "")
+            if model in twice:
+                known = find_model(model)
+                if known is not None and known.cutoff:
+                    row.setdefault("knowledge_cutoff", known.cutoff)
+                row["model"] = f"{model} ({name})".strip()
+            yield row
+
+
+def _asked(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who was asked what."""
+    place = ("region", "row") if not row.get("id") and "row" in row else ("id", "question")
+    names = ("model", *place, "split", "language")
+    return tuple(str(row.get(name) or "") for name in names)
 
 
 def read_answers(path: Path, *required: str) -> Iterator[dict[str, Any]]:
