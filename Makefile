@@ -53,8 +53,9 @@ endif
 demo: $(VENV)/.installed-all $(VENV)/.installed-model ## Builds a small release from bundled inputs, asks the local model, judges and scores.
 	$(BIN)/tiebe-build demo
 
+WORKERS ?= 2
 test: $(VENV)/.installed-all,test $(VENV)/.installed-model ## Runs the tests.
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
 
 # Harnesses disagree on versions of what they share, hence a virtual environment each.
 HARNESSES := inspect lm-eval lighteval
