@@ -248,7 +248,7 @@ def test_the_first_request_of_a_record_that_comes_back_is_not_paid_twice(
         sent.append(body["messages"][0]["content"])
         if sent.count("second") == 1 and sent[-1] == "second":
             raise Wait(0, cause=ModelError("busy", model="m"))
-        return Reply("a", "a", "stop", "m", {"calls": 1})
+        return Reply("a", "a", "stop", "m", {"calls": 1, "prompt_tokens": 2})
 
     model = open_model("m", base_url="http://127.0.0.1:9")
     model.send = send
@@ -260,7 +260,7 @@ def test_the_first_request_of_a_record_that_comes_back_is_not_paid_twice(
 
     outcome = run_stage(Stage("ask", 1, run, ()), [Item(1)], Journal(None), progress=False)
     assert sent == ["first", "second", "second"]
-    assert outcome.counts()["usage"] == {"calls": 2}
+    assert outcome.counts()["usage"] == {"calls": 2, "prompt_tokens": 4}
 
 
 @pytest.mark.parametrize(
