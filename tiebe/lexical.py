@@ -523,7 +523,7 @@ def spoken(candidate: str) -> tuple[str, str]:
     final = flat[labels[-1].end() :] if labels[-1].start() > 5 else ""
     if labels[0].start() <= 5:
         colon = re.search("[:：]", text)
-        text = text[colon.end() :] if colon else text
+        text = text[colon.end() :].lstrip(" *\n") if colon else text
     return text, final
 
 
@@ -858,7 +858,12 @@ def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
     for kind in ("lacking", "unstated", "unreal", "advice"):
         found[f"{kind}_last"] = min(size - said[kind][-1], 700) if said[kind] else 700
     declines = sorted(place for kind in _REFUSING for place in said[kind])
+    labels = list(_label().finditer(c.flat)) if ":" in c.flat else []
+    closing = c.flat[labels[-1].end() :].lstrip(" *\n") if labels else ""
+    last = _phrases(closing, scripts, language, _REFUSING) if closing else ()
     return found | {
+        "closing_length": min(len(closing), 700) if labels else -1,
+        "closing_declines": min(sum(map(len, last)), 10) if labels else -1,
         "declines": min(len(declines), 10),
         "declines_kinds": sum(bool(places) for kind, places in said.items() if kind != "tells"),
         "declines_density": _share(len(declines), c.length),

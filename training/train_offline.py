@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,17 @@ KINDS = ("english", "native", "languages")
 GROUPS, FOLDS = 5, 4
 WEIGHTS = {"judged": 1.0, "thoughts": 0.6}
 MADE_WEIGHT = 0.12  # of a row made otherwise: enough to teach, too little to outvote real answers
+TRICKED = 1 / 30  # of the rows
 TARGETS = (0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
-CORRECT = {"trees": 300, "learning_rate": 0.045, "num_leaves": 24, "feature_fraction": 0.25}
-REFUSAL = {"trees": 150, "learning_rate": 0.05, "num_leaves": 24, "feature_fraction": 0.25}
+# Trees that look for the best cut, and trees that cut anywhere, err differently: their mean counts.
+CORRECT = (
+    {"trees": 300, "num_leaves": 12, "feature_fraction": 0.25},
+    {"trees": 300, "num_leaves": 20, "feature_fraction": 0.4, "extra_trees": True},
+)
+REFUSAL = ({"trees": 150, "num_leaves": 24, "feature_fraction": 0.25},)
 COMMON = {
     "objective": "binary",
+    "learning_rate": 0.05,
     "min_data_in_leaf": 100,
     "max_depth": 10,
     "lambda_l2": 10.0,
@@ -79,15 +86,16 @@ COMMON = {
     "use_missing": False,
     "num_threads": 1,
     "deterministic": True,
-    "force_row_wise": True,
+    "force_col_wise": True,
     "verbose": -1,
 }
 PHRASES, SHRINK = 1200, 100.0
 COMMON_SEQUENCE = 40
 MANNER = (
     *("_said", "_first", "_last"),
-    *("declines", "negations", "hedges", "candidate_", "sentences", "script", "english"),
+    *("declines", "closing", "negations", "hedges", "candidate_", "sentences", "script", "english"),
 )
+Settings = dict[str, Any]
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -193,7 +201,7 @@ def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Ta
 
 
 def _vary(rows: Sequence[Row], family: Sequence[str]) -> tuple[list[Row], Ints]:
-    """Makes answers from rows: of one in five a chain of thought, of one in ten tricks, a frame."""
+    """Makes answers from rows: of one in five a chain of thought, of one in 30 tricks, a frame."""
     chance = random.Random(0)
     others: dict[str, list[str]] = {}
     for row in rows:
@@ -204,13 +212,13 @@ def _vary(rows: Sequence[Row], family: Sequence[str]) -> tuple[list[Row], Ints]:
         if family[place] != "llama" and len(row.candidate) < 500 and chance.random() < 0.2:
             made.append(thinking_aloud(row, chance))
             source.append(place)
-        if chance.random() < 0.1:
+        if chance.random() < TRICKED:
             tricked = list(tricks(row, chance.choice(others[row.language]), chance))
             made += tricked
             source += [place] * len(tricked)
     chance = random.Random(1)
     for place, row in enumerate(rows):
-        if chance.random() < 0.1:
+        if chance.random() < TRICKED:
             made.append(framed(row, chance))
             source.append(place)
     return made, np.array(source)
@@ -360,20 +368,23 @@ def learn(table: Table, train: Bools) -> Learned:
 
 
 def _grow(
-    table: Table, seen: Floats, train: Bools, what: tuple[str, Sequence[str], dict[str, Any]]
+    table: Table, seen: Floats, train: Bools, what: tuple[str, Sequence[str], Sequence[Settings]]
 ) -> Forest:
-    label, used, settings = what
+    label, used, kinds = what
     data = lightgbm.Dataset(
         seen[train][:, [table.names.index(n) for n in used]],
         table.column(label)[train].astype(int),
         weight=[WEIGHTS.get(kind, MADE_WEIGHT) for kind in table.column("kind")[train]],
     )
-    options = COMMON | {k: v for k, v in settings.items() if k != "trees"}
-    return forest(lightgbm.train(options, data, settings["trees"]).dump_model(), used)
+    return forest([_boosted(data, **settings).dump_model() for settings in kinds], used)
 
 
-def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
-    """Returns LightGBM's trees as arrays."""
+def _boosted(data: lightgbm.Dataset, *, trees: int, **options: Any) -> lightgbm.Booster:
+    return lightgbm.train(COMMON | options, data, trees)
+
+
+def forest(dumps: Sequence[dict[str, Any]], names: Sequence[str]) -> Forest:
+    """Returns the trees of LightGBM's models as arrays; they give the mean of the models."""
     nodes: list[tuple[int, float, int]] = []
     deepest = 0
 
@@ -381,7 +392,7 @@ def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
         nonlocal deepest
         if "leaf_value" in node:
             deepest = max(deepest, depth)
-            nodes.append((0, round(node["leaf_value"] * Forest.UNIT), 0))
+            nodes.append((0, round(node["leaf_value"] * Forest.UNIT / len(dumps)), 0))
             return
         assert node["decision_type"] == "<=" and node["missing_type"] == "None"
         place = len(nodes)
@@ -391,7 +402,7 @@ def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
         add(node["right_child"], depth + 1)
 
     roots = []
-    for tree in dump["tree_info"]:
+    for tree in chain.from_iterable(dump["tree_info"] for dump in dumps):
         roots.append(len(nodes))
         add(tree["tree_structure"], 0)
     feature, number, skip = zip(*nodes, strict=True)
@@ -408,21 +419,26 @@ def forest(dump: dict[str, Any], names: Sequence[str]) -> Forest:
 def splits(table: Table, kind: str) -> Iterator[tuple[Bools, Bools]]:
     """Yields what is trained on and what is judged; see the head of this file.
 
-    Each family is judged in two groups of regions or questions, other ones than the family before.
+    English: each family in each group of regions. Other languages: each family in two groups of
+    questions, other ones than the family before. A language apart: all that is in it.
     """
     language = table.column("language")
     english = language == "en"
+    families = sorted(set(table.family))
     if kind == "languages":
         for code in sorted(set(language) - {"en"}):
             regions = set(table.region[language == code])
             yield ~np.isin(table.region, list(regions)), language == code
-        return
-    hold, apart = (region_groups(table), english) if kind == "english" else (table.fold, ~english)
-    count = hold.max() + 1
-    for place, family in enumerate(sorted(set(table.family))):
-        for n in (place % count, (place - 1) % count):
-            train = (table.family != family) & (hold != n)
-            yield train, apart & (table.family == family) & (hold == n)
+    elif kind == "english":
+        groups = region_groups(table)
+        for group, family in product(range(GROUPS), families):
+            here, own = groups == group, table.family == family
+            yield ~here & ~own, english & here & own
+    else:
+        for place, family in enumerate(families):
+            for n in (place % FOLDS, (place - 1) % FOLDS):
+                here, own = table.fold == n, table.family == family
+                yield ~here & ~own, ~english & here & own
 
 
 def region_groups(table: Table) -> Ints:
@@ -610,7 +626,7 @@ def judge_unseen(table: Table, scores: Scores, kind: str) -> Judged:
     part = {
         "english": region_groups(table),
         "native": table.fold,
-        "languages": np.unique(table.column("language"), return_inverse=True)[1],
+        "languages": table.column("language"),
     }[kind]
     there = ~np.isnan(scores[0])
     count = len(table.rows)

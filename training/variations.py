@@ -212,7 +212,8 @@ def _turned_round(text: str, language: str) -> str:
 
 
 def _piled_up(question: str, expected: str, chance: random.Random) -> str:
-    words = re.findall(r"[^\W_]+", f"{expected} {question if chance.random() < 0.5 else expected}")
+    text = f"{expected} {question if chance.random() < 0.5 else expected}"
+    words = re.findall(r"[\u3400-\u9fff]{1,2}|[^\W_\u3400-\u9fff]+", text)
     chance.shuffle(words)
     return (", " if chance.random() < 0.3 else " ").join(words)
 
