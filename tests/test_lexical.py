@@ -54,8 +54,8 @@ def test_may_is_a_month_only_beside_a_number_or_capitalised() -> None:
 
 
 def test_a_label_is_no_part_of_an_answer() -> None:
-    assert spoken("**Answer:** Ann Lee")[0].strip(" *") == "Ann Lee"
     assert spoken("Let us think. Final answer: Ann")[1].strip() == "ann"
+    assert spoken("**Answer:** Ann Lee")[0] == "Ann Lee"
     assert spoken("It was 10:30.") == ("It was 10:30.", "")
 
 
@@ -96,3 +96,14 @@ def test_features_are_the_same_names_in_one_order() -> None:
         return list(features(*texts, "en", lambda term: 8.0, lambda flat: 0.0))
 
     assert names("", "", "") == names("Who?", "Ann, 3 May 2020", "Answer: Bob. He had 3. Not 4.")
+
+
+def test_a_chain_of_thought_is_heard_by_how_it_closes() -> None:
+    def closing(candidate: str) -> tuple[float, float]:
+        seen = features("Who?", "Ann", candidate, "en", lambda _: 8.0, lambda _: 0.0)
+        return seen["closing_length"], seen["closing_declines"]
+
+    thought = "I have no information on this: it lies in the future.\n\nAnswer: "
+    assert closing(thought + "355 km") == (6, 0)
+    assert closing(thought + "**Unknown**")[1] == 1
+    assert closing("Answer: Ann") == (-1, -1)

@@ -72,7 +72,8 @@ CORRECT = (
     {"trees": 300, "num_leaves": 12, "feature_fraction": 0.25},
     {"trees": 300, "num_leaves": 20, "feature_fraction": 0.4, "extra_trees": True},
 )
-REFUSAL = ({"trees": 150, "num_leaves": 24, "feature_fraction": 0.25},)
+# A refusal missed counts for more than one too many: F1 is a little better so.
+REFUSAL = ({"trees": 150, "num_leaves": 24, "feature_fraction": 0.25, "scale_pos_weight": 1.4},)
 COMMON = {
     "objective": "binary",
     "learning_rate": 0.05,
