@@ -29,13 +29,13 @@ NAME = "m, cascade 0.99 with offline-1"
 
 
 def row(n: int, *, sure: bool, own: bool = True) -> dict[str, Any]:
-    """An answer: a bare name, of which the offline judge is sure, or one with a story around it."""
+    """An answer: a bare name, of which the offline judge is sure, or a guess."""
     mayor = MAYORS[n % len(MAYORS)]
     ours = {"id": f"q{n}", "event_id": f"e{n}", "region": "Brazil", "language": "en"}
     return (ours if own else {}) | {
         "question": f"Who won the mayoral election of town {n} in Brazil in October 2016?",
         "answer": mayor,
-        "model_answer": mayor if sure else f"{mayor} won it.",
+        "model_answer": mayor if sure else f"Perhaps {mayor} won it.",
     }
 
 

@@ -361,8 +361,13 @@ def doubts(seen: Mapping[str, float]) -> Iterator[str]:
         yield "name"
     if seen["replaced"]:
         yield "one word for another"
-    if seen["expected_recall"] > 0.6 and seen["pairs_known"] < 0.3 and seen["precision"] > 0.5:
+    if seen["expected_recall"] > 0.55 and seen["pairs_known"] < 0.3 and seen["precision"] > 0.3:
         yield "word order"
+    said = seen["candidate_density"] * seen["candidate_length"]
+    if said >= 4 and seen["candidate_terms"] <= 0.67 * said and seen["candidate_length"] < 40:
+        yield "words repeated"
+    if seen["longest_run_share"] == 1 and seen["expected_terms"] >= 3 and seen["extra"] >= 4:
+        yield "word for word, and more"
     if seen["sentence_weighted_precision"] < 0.2:
         yield "much besides"
     if seen["wanted_share"] == 0:
