@@ -251,9 +251,7 @@ class Estimator:
         for model, prompt in ((self.writing.model, longest), (self.translator, 500)):
             usage = {"prompt_tokens": prompt * 3 // 2, "completion_tokens": model.max_tokens}
             cost = self.budget.price(model.name, usage)
-            found.append(
-                Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), cost)
-            )
+            found.append(Usage(1, usage["prompt_tokens"], usage["completion_tokens"], cost))
         return max(found, key=lambda one: (one.cost, one.tokens))
 
 
