@@ -332,7 +332,7 @@ def test_training_learns_and_gives_the_same_twice(
     monkeypatch.syspath_prepend(str(ROOT / "training"))
     import train_offline as training  # type: ignore[import-not-found]
 
-    table = training.load(shared / "upstream", share=0.06)
+    table = training.load(shared / "upstream", share=0.1)
     train = (table.family != "gpt") & (table.fold != 0)
     unseen = (table.family == "gpt") & (table.fold == 0) & table.judged
     learned, again = (training.learn(table, train) for _ in range(2))
