@@ -33,6 +33,7 @@ def client(hub: str, home: Path, calls: list[Call], **env: str) -> list[dict[str
         "HF_HOME": str(home),
         "HF_TOKEN": "hf_write",
         "PYTHONPATH": str(ROOT),
+        "PYTHONFAULTHANDLER": "1",
     }
     done = subprocess.run(
         [sys.executable, str(CLIENT)],
@@ -40,8 +41,8 @@ def client(hub: str, home: Path, calls: list[Call], **env: str) -> list[dict[str
         env=environment | env,
         capture_output=True,
         text=True,
-        check=True,
     )
+    assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
