@@ -3,6 +3,7 @@
 import pytest
 
 from tiebe.lexical import KNOWN_LANGUAGES, features, guess_language, read, spoken
+from tiebe.vectors import load
 
 
 @pytest.mark.parametrize(
@@ -86,24 +87,101 @@ def test_the_language_is_guessed(text: str, code: str) -> None:
 )
 def test_strange_texts_are_read_all_the_same(text: str) -> None:
     for code in (*KNOWN_LANGUAGES, "xx"):
-        found = features(text, text, text, code, lambda term: 8.0, lambda flat: 0.0)
+        found = features(text, text, text, code, lambda term: 8.0, lambda flat: 0.0, load())
         assert all(value == value and abs(value) < 1e300 for value in found.values())
     guess_language(text)
 
 
 def test_features_are_the_same_names_in_one_order() -> None:
     def names(*texts: str) -> list[str]:
-        return list(features(*texts, "en", lambda term: 8.0, lambda flat: 0.0))
+        return list(features(*texts, "en", lambda term: 8.0, lambda flat: 0.0, load()))
 
     assert names("", "", "") == names("Who?", "Ann, 3 May 2020", "Answer: Bob. He had 3. Not 4.")
 
 
 def test_a_chain_of_thought_is_heard_by_how_it_closes() -> None:
     def closing(candidate: str) -> tuple[float, float]:
-        seen = features("Who?", "Ann", candidate, "en", lambda _: 8.0, lambda _: 0.0)
+        seen = features("Who?", "Ann", candidate, "en", lambda _: 8.0, lambda _: 0.0, load())
         return seen["closing_length"], seen["closing_declines"]
 
     thought = "I have no information on this: it lies in the future.\n\nAnswer: "
     assert closing(thought + "355 km") == (6, 0)
     assert closing(thought + "**Unknown**")[1] == 1
     assert closing("Answer: Ann") == (-1, -1)
+
+
+def compared(
+    question: str, expected: str, candidate: str, language: str = "en"
+) -> dict[str, float]:
+    return features(question, expected, candidate, language, lambda _: 8.0, lambda _: 0.0, load())
+
+
+BOUNDS = {
+    "en": ("At least 19 people died.", "About 19 people died."),
+    "zh": ("至少19人遇难", "大约19人遇难"),
+    "es": ("Al menos 19 muertos", "Unos 19 muertos"),
+    "pt": ("Pelo menos 19 mortos", "Cerca de 19 mortos"),
+    "fr": ("Au moins 19 morts", "Environ 19 morts"),
+    "de": ("Mindestens 19 Tote", "Etwa 19 Tote"),
+    "ru": ("Не менее 19 погибших", "Около 19 погибших"),
+    "tr": ("En az 19 ölü", "Yaklaşık 19 ölü"),
+    "am": ("ቢያንስ 19 ሰዎች", "19 ያህል ሰዎች"),
+    "tpi": ("Moa long 19 man i dai", "Klostu 19 man i dai"),
+    "uk": ("Щонайменше 19 загиблих", "Близько 19 загиблих"),
+    "id": ("Setidaknya 19 orang tewas", "Sekitar 19 orang tewas"),
+    "hi": ("कम से कम 19 लोग मारे गए", "लगभग 19 लोग मारे गए"),
+}
+
+
+@pytest.mark.parametrize("language", KNOWN_LANGUAGES)
+def test_bounds_of_numbers_are_known_in_every_language(language: str) -> None:
+    least, about = BOUNDS[language]
+    found = compared("?", least, about, language)
+    assert found["least_due"] == found["about_said"] == 1
+    assert found["least_said"] == found["about_due"] == 0
+
+
+@pytest.mark.parametrize(
+    ("expected", "candidate", "fits"),
+    [
+        ("More than 200 were abducted.", "276", 2),
+        ("More than 200 were abducted.", "900", 0),
+        ("347 were killed.", "Over 300 were killed.", 2),
+        ("347 were killed.", "About 350 were killed.", 2),
+        ("347 were killed.", "350 were killed.", 1),
+        ("347 were killed.", "347", 3),
+        ("347 were killed.", "12", 0),
+        ("347 were killed.", "Nobody knows.", -1),
+    ],
+)
+def test_a_number_may_fit_without_being_the_same(expected: str, candidate: str, fits: int) -> None:
+    assert compared("How many?", expected, candidate)["figure_fits"] == fits
+
+
+def test_which_of_several_numbers_is_given() -> None:
+    expected = "41 people, including 27 students, in 2021."
+    found = compared("How many people?", expected, "27 people")
+    assert (found["figure_given"], found["figure_same"], found["figure_other"]) == (0, 0, 1)
+    found = compared("How many people?", expected, "41, of whom 27 were students")
+    assert (found["figure_given"], found["figure_same"], found["figure_other"]) == (1, 1, 0)
+
+
+def test_forms_of_a_word_are_known_by_how_they_begin() -> None:
+    said = compared("Who?", "the veto against Hutus", "It was vetoed by a Hutu.")
+    other = compared("Who?", "the veto against Hutus", "The guest was praised.")
+    assert said["root_recall"] > 0.5 and said["roots_missed"] == 1
+    assert other["root_recall"] == 0 and other["roots_missed"] == 3
+
+
+def test_each_part_of_a_list_is_looked_for() -> None:
+    expected = "Iron ore, coking coal, 13,400 tonnes of steel and copper"
+    found = compared("Which?", expected, "Iron ore and copper")
+    assert (found["parts"], found["parts_untold"]) == (4, 2)
+    assert (found["part_first"], found["part_last"], found["part_least"]) == (1, 1, 0)
+
+
+def test_the_like_in_other_words_is_near() -> None:
+    expected = "The court suspended the account."
+    near = compared("What?", expected, "The court blocked the account.")
+    far = compared("What?", expected, "The court praised the account.")
+    assert near["near_recall"] > far["near_recall"] and near["recall"] == far["recall"]

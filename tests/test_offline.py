@@ -19,7 +19,6 @@ from tiebe.cascade import SHARES
 from tiebe.offline import (
     NAME,
     Judgement,
-    is_refusal,
     judge_offline,
     load,
     read_model,
@@ -63,15 +62,19 @@ ANSWERS = [
 LANGUAGES = ("en", "en", "pt", "es", "fr", "de", "ru", "tr", "zh", "am", "tpi", "uk", "id", "hi")
 
 
+def declines(text: str, language: str | None = None) -> bool:
+    return one(QUESTION, "Jair Bolsonaro", text, language=language).refusal
+
+
 @pytest.mark.parametrize(("language", "text"), list(zip(LANGUAGES, REFUSALS, strict=True)))
 def test_a_refusal_is_seen_in_every_language(language: str, text: str) -> None:
-    assert is_refusal(text, language)
-    assert is_refusal("Answer: " + text.upper(), language)
+    assert declines(text, language)
+    assert declines("Answer: " + text.upper(), language)
 
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_an_answer_is_no_refusal(text: str) -> None:
-    assert not is_refusal(text)
+    assert not declines(text)
 
 
 def one(question: str, expected: str | Sequence[str], candidate: str, **of: Any) -> Judgement:
@@ -130,7 +133,6 @@ def test_many_are_judged_as_each_alone() -> None:
 def test_strange_texts_get_a_judgement(text: str) -> None:
     for texts in ((text, "Ann", "Ann"), ("Who?", text, "Ann"), ("Who?", "Ann", text)):
         assert 0.5 <= one(*texts).confidence <= 1
-    is_refusal(text)
 
 
 # --- settling ------------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def test_nothing_is_settled_in_a_language_without_labels(language: str) -> None:
 
 def test_the_data_file_is_small_and_says_the_same_after_a_round_trip() -> None:
     data = DATA_FILE.read_bytes()
-    assert len(data) < 350_000
+    assert len(data) < 400_000
     with DATA_FILE.open("rb") as file:
         model = read_model(file)
     out = io.BytesIO()
@@ -202,9 +204,9 @@ def test_the_figures_are_those_of_the_data_file() -> None:
 @pytest.mark.parametrize(
     ("kind", "agreement", "kappa", "refusal_f1", "off"),
     [
-        ("english", 0.894, 0.763, 0.957, 4.5),
-        ("native", 0.888, 0.729, 0.943, 4.5),
-        ("languages", 0.884, 0.717, 0.935, 9),
+        ("english", 0.899, 0.774, 0.959, 4.5),
+        ("native", 0.89, 0.733, 0.941, 4.5),
+        ("languages", 0.881, 0.707, 0.937, 9),
     ],
 )
 def test_how_well_it_imitates_what_it_had_not_seen(
@@ -219,9 +221,9 @@ def test_how_well_it_imitates_what_it_had_not_seen(
 @pytest.mark.parametrize(
     ("kind", "target", "settled", "agreement"),
     [
-        ("english", "0.99", 0.554, 0.985),
+        ("english", "0.99", 0.58, 0.985),
         ("native", "0.99", 0.505, 0.985),
-        ("english", "0.97", 0.70, 0.965),
+        ("english", "0.97", 0.72, 0.965),
         ("native", "0.97", 0.70, 0.962),
     ],
 )
@@ -230,7 +232,8 @@ def test_what_a_cascade_settles_of_what_it_had_not_seen(
 ) -> None:
     found = FIGURES[kind]["cascade"][target]
     assert found["settled"] >= settled and found["agreement"] >= agreement
-    assert found["off_at_most"] <= 1 or target != "0.99"
+    most = {"english": 0.5, "native": 1.1}[kind]
+    assert found["off_at_most"] <= most or target != "0.99"
     assert not any(n["settled"] for n in FIGURES["languages"]["cascade"].values())
 
 

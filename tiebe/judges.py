@@ -29,7 +29,6 @@ from tiebe.offline import (
     IMITATES,
     NAME,
     Judgement,
-    is_refusal,
     judge_offline,
     least_confidence,
     settles,
@@ -353,7 +352,7 @@ class Judge:
         offline, target = _Offline(), self.cascade or 1.0
 
         def run(case: Case) -> Iterator[Verdict | Drop]:
-            said = offline.judgement(case)
+            said = _offline_says(case)
             if not settles(said, target):
                 yield Drop(OFFLINE, case.id, "unsure", said.doubt or f"{said.confidence:.4f}")
                 return
@@ -594,6 +593,11 @@ def _case(row: Mapping[str, Any], names: Mapping[str, str], number: int) -> Case
     )
 
 
+def _offline_says(case: Case) -> Judgement:
+    (said,) = judge_offline([case.question], [case.expected], [case.candidate], [case.language])
+    return said
+
+
 class _Offline:
     """The judge without a model."""
 
@@ -602,11 +606,7 @@ class _Offline:
     params: Mapping[str, Any] = {"model": name}
 
     def __call__(self, case: Case) -> Verdict:
-        return self.told(self.judgement(case))
-
-    def judgement(self, case: Case) -> Judgement:
-        (said,) = judge_offline([case.question], [case.expected], [case.candidate], [case.language])
-        return said
+        return self.told(_offline_says(case))
 
     def told(self, said: Judgement) -> Verdict:
         if said.refusal:
@@ -666,7 +666,7 @@ class _LanguageModel:
         elif read.refusal is not None:
             verdict = self.verdict(read.correct, refusal=read.refusal, reasoning=read.reasoning)
         else:  # the paper's prompt does not ask for it
-            refusal = not read.correct and is_refusal(case.candidate, case.language)
+            refusal = not read.correct and _offline_says(case).refusal
             verdict = self.verdict(read.correct, refusal=refusal, reasoning=read.reasoning)
             verdict = replace(verdict, judge=f"{self.name}, refusal by the offline rule")
         return replace(

@@ -15,6 +15,10 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
+import numpy as np
+
+from tiebe.vectors import WordVectors, likeness, nearness
+
 __all__ = [
     "KNOWN_LANGUAGES",
     "Reading",
@@ -277,6 +281,8 @@ class Reading:
     """Share of capitalised words."""
     numbers: frozenset[float]
     """Without years and days of a month."""
+    figures: tuple[float, ...]
+    """The same in order."""
     years: frozenset[int]
     months: frozenset[int]
     days: frozenset[int]
@@ -315,7 +321,7 @@ class _Reader:
         self.sentences: list[list[str]] = [[]]
         self.names: dict[str, str] = {}
         self.content: dict[str, _Word] = {}
-        self.numbers: set[float] = set()
+        self.numbers: dict[float, None] = {}
         self.years: set[int] = set()
         self.months: set[int] = set()
         self.days: set[int] = set()
@@ -402,7 +408,7 @@ class _Reader:
         elif whole and 1 <= value <= 31 and self.is_day(words, at):
             self.days.add(int(value))
         else:
-            self.numbers.add(value)
+            self.numbers[value] = None
         return after
 
     def is_day(self, words: Sequence[_Word], at: int) -> bool:
@@ -446,7 +452,7 @@ class _Reader:
             ):
                 break
             after += 1
-        self.numbers.add(float(total + current))
+        self.numbers[float(total + current)] = None
         self.add(str(total + current))
         return after
 
@@ -463,6 +469,7 @@ class _Reader:
             words=content,
             capitals=self.capitals / self.length if self.length else 0.0,
             numbers=frozenset(self.numbers),
+            figures=tuple(self.numbers),
             years=frozenset(self.years),
             months=frozenset(self.months),
             days=frozenset(self.days),
@@ -534,6 +541,7 @@ def features(
     language: str,
     rarity: Rarity,
     phrasing: Phrasing,
+    vectors: WordVectors,
 ) -> dict[str, float]:
     """Returns what a comparison of the three texts shows, always the same names in one order.
 
@@ -544,6 +552,7 @@ def features(
         language: ISO 639 code of the question.
         rarity: See `Rarity`.
         phrasing: See `Phrasing`.
+        vectors: What words mean.
 
     Returns:
         Counts, ratios and distances, rounded to three decimals; -1 stands for "not applicable".
@@ -561,8 +570,11 @@ def features(
         | _sentences(q, e, c, weights, rarity)
         | _clauses(e, c, weights, language)
         | _final(c, final, wanted, weights, e.numbers - q.numbers, language)
+        | _parts_told(q, e, c, expected, language)
+        | _meaning(q, e, c, weights, rarity, vectors)
         | _names(q, e, c)
         | _numbers(q, e, c)
+        | _figures(q, e, c, language)
         | _dates(q, e, c)
         | _contrast(e, c, language, (said["negations"], said["hedges"]))
         | said
@@ -609,7 +621,13 @@ def _overlap(
         for w in words
     ]
     letters = sum(len(w.form) for w in words)
-    return {
+    given, due = [rarity(t) for t in c.terms], [rarity(t) for t in e.terms]
+    known = sum(rarity(t) for t in c.terms if t in e.terms or t in q.terms)
+    told = sum(rarity(t) for t in e.terms & c.terms)
+    return _roots(c, words, alike, rarity) | {
+        "expected_weighted_recall": _share(told, sum(due)),
+        "known_share": _share(known, sum(given)),
+        "asked_recall": _share(len(q.terms & e.terms & c.terms), len(q.terms & e.terms)),
         "recall": _share(len(hit), len(weights)),
         "weighted_recall": _share(got, whole),
         "hits": len(hit),
@@ -634,6 +652,41 @@ def _overlap(
     }
 
 
+def _roots(c: Reading, words: Sequence[_Word], alike: Sequence[bool], rarity: Rarity) -> _Found:
+    """How much of each wanted word begins a word of the answer, as in `expulsion`, `expelled`."""
+    begun: dict[str, list[str]] = {}
+    for word in c.words:
+        begun.setdefault(word.form[:3], []).append(word.form)
+    near = [
+        1.0
+        if like
+        else max((_root(w.form, other) for other in begun.get(w.form[:3], ())), default=0)
+        for w, like in zip(words, alike, strict=True)
+    ]
+    heavy = [rarity(w.stem) for w in words]
+    whole = sum(heavy)
+    small = [w.form in c.forms for w in words if not w.capital]
+    return {
+        "root_recall": _share(sum(n * w for n, w in zip(near, heavy, strict=True)), whole),
+        "root_least": min(near, default=-1),
+        "roots_missed": sum(n < 0.5 for n in near),
+        "roots_missed_weight": sum(w for n, w in zip(near, heavy, strict=True) if n < 0.5),
+        "roots_share": _share(sum(w for n, w in zip(near, heavy, strict=True) if n >= 0.55), whole),
+        "form_recall": _share(sum(w.form in c.forms for w in words), len(words)),
+        "small_recall": _share(sum(small), len(small)),
+    }
+
+
+def _root(one: str, other: str) -> float:
+    """The share of two words that they begin with alike; 0 below three letters."""
+    same = 3
+    if one[:3] != other[:3] or len(one) < 3:
+        return 0.0
+    while one[same : same + 1] and one[same : same + 1] == other[same : same + 1]:
+        same += 1
+    return 2 * same / (len(one) + len(other))
+
+
 def _order(
     q: Reading, e: Reading, c: Reading, weights: Mapping[str, float], rarity: Rarity
 ) -> _Found:
@@ -643,7 +696,14 @@ def _order(
     places = [place for place, term in enumerate(c.sequence) if term in weights]
     pairs, given = _pairs(e.sequence), _pairs(c.sequence)
     longest = _longest_run(e.sequence, c.sequence)
+    first = {term: place for place, term in reversed([*enumerate(c.sequence)])}
+    found = [first[term] for term in order if term in first]
+    kept = sum(one < other for one, other in zip(found, found[1:], strict=False))
+    linked = {pair for pair in pairs if pair[0] in weights or pair[1] in weights}
     return {
+        "order_kept": _share(kept, len(found) - 1) if found else -1,
+        "wanted_pairs": _share(len(linked & given), len(linked)),
+        "hit_density": _share(len(found), places[-1] - places[0] + 1) if places else -1,
         "first_three": _share(sum(hits[:3]), len(hits[:3])),
         "first_half": _share(sum(hits[:half]), half),
         "first_place": places[0] if places else 99,
@@ -698,8 +758,13 @@ def _sentences(
     whole = sum(weights.values())
     hits = [weights.keys() & s for s in c.sentences]
     first = sum(weights[t] for t in hits[0]) if hits else 0.0
+    opening = c.sentences[0] - q.terms if c.sentences else frozenset()
+    besides = sum(rarity(t) for t in opening - e.terms)
     found: _Found = {
         "opening_recall": _share(first, whole),
+        "opening_weighted_precision": _share(first, first + besides),
+        "opening_weighted_f1": _share(2 * first, whole + first + besides),
+        "last_sentence_recall": _share(sum(weights[t] for t in hits[-1]), whole) if hits else -1,
         "opening_repeats_question": _share(len(c.sentences[0] & q.terms), len(q.terms))
         if c.sentences
         else -1,
@@ -743,6 +808,97 @@ def _clauses(e: Reading, c: Reading, weights: Mapping[str, float], language: str
         "main_recall": heavy(main),
         "detail_recall": heavy(detail),
     }
+
+
+_PART = re.compile("[;，；、፣&]|,(?!\\d)| (?:and|or|as well as|y|e|et|und|и|ve|na|dan|та|እና|और) ")
+
+
+@lru_cache(4096)
+def _parts(expected: str, language: str) -> tuple[frozenset[str], ...]:
+    return tuple(read(part, language).terms for part in _PART.split(expected[:_LIMIT])[:40])
+
+
+def _parts_told(q: Reading, e: Reading, c: Reading, expected: str, language: str) -> _Found:
+    """How much the answer has of each part of a list, or of each clause."""
+    parts = [part - q.terms for part in _parts(expected, language)]
+    told = [len(part & c.terms) / len(part) for part in parts if part]
+    return {
+        "parts": len(told),
+        "parts_untold": sum(share == 0 for share in told),
+        "parts_half_told": sum(share < 0.5 for share in told),
+        "part_least": min(told, default=-1),
+        "part_first": told[0] if told else -1,
+        "part_last": told[-1] if told else -1,
+        "part_mean": _share(sum(told), len(told)),
+    }
+
+
+def _meaning(
+    q: Reading,
+    e: Reading,
+    c: Reading,
+    weights: Mapping[str, float],
+    rarity: Rarity,
+    vectors: WordVectors,
+) -> _Found:
+    """How near in meaning the answer comes to what is wanted."""
+    wanted, given = [*weights], [*dict.fromkeys(c.sequence)]
+    if not wanted or not given:
+        return dict.fromkeys(_MEANING, -1.0)
+    place = {term: n for n, term in enumerate(given)}
+    due = [*dict.fromkeys(e.sequence)]
+    given_rows, due_rows = vectors.of(given), vectors.of(due)
+    wanted_rows, asked_rows = vectors.of(wanted), vectors.of(q.terms)
+    best = likeness(wanted_rows, given_rows).max(1).tolist()
+    heavy = list(weights.values())
+    for n, term in enumerate(wanted):
+        if term in place:
+            best[n] = 1.0
+    missed = [n for n, term in enumerate(wanted) if term not in place]
+    missed_weight = sum(heavy[n] for n in missed)
+    new = [n for n, term in enumerate(given) if term not in q.terms]
+    given_heavy = [rarity(term) for term in given]
+    explained = likeness(given_rows[new], due_rows).max(1).tolist() if new and due else []
+    explained = [
+        1.0 if given[n] in e.terms else share for n, share in zip(new, explained, strict=False)
+    ]
+    new_heavy = [given_heavy[n] for n in new][: len(explained)]
+    # Quarters and whole numbers: sums are exact.
+    loads = given_rows * (4 * np.array(given_heavy))[:, None]
+    want = (4 * np.array(heavy)) @ wanted_rows
+    said, fresh = loads.sum(0), loads[new].sum(0)
+    meant = np.array([4 * rarity(term) for term in due]) @ due_rows
+    asked = np.array([4 * rarity(term) for term in q.terms]) @ asked_rows
+    near = [
+        nearness(want, loads[[place[term] for term in sentence - q.terms]].sum(0))
+        for sentence in c.sentences[:20]
+    ]
+    found = (
+        _share(sum(b * w for b, w in zip(best, heavy, strict=True)), sum(heavy)),
+        min(best),
+        sum(best) / len(best),
+        sum(b < 0.4 for b in best),
+        _share(sum(w for b, w in zip(best, heavy, strict=True) if b > 0.6), sum(heavy)),
+        _share(sum(best[n] * heavy[n] for n in missed), missed_weight) if missed else 1.5,
+        min((best[n] for n in missed), default=1.5),
+        _share(sum(b * w for b, w in zip(explained, new_heavy, strict=True)), sum(new_heavy)),
+        min(explained, default=-1),
+        nearness(want, said),
+        nearness(want, fresh),
+        nearness(meant, said),
+        nearness(asked, said),
+        nearness(asked, meant),
+        max(near, default=-1),
+        near[0] if near else -1,
+    )
+    return dict(zip(_MEANING, map(float, found), strict=True))
+
+
+_MEANING = (
+    *("near_recall", "near_least", "near_mean", "far", "near_share", "near_missed"),
+    *("near_missed_least", "near_precision", "near_precision_least", "near_wanted", "near_new"),
+    *("near_expected", "near_question", "near_question_expected", "near_sentence", "near_opening"),
+)
 
 
 def _final(
@@ -800,6 +956,58 @@ def _numbers(q: Reading, e: Reading, c: Reading) -> _Found:
         "number_greatest_above": closest >= greatest if both else -1,
         "number_size": sum(greatest >= size for size in (1, 3, 10, 30, 100, 1e3, 1e5, 1e7)),
     }
+
+
+@lru_cache(8192)
+def _bounded(flat: str, language: str) -> tuple[bool, bool]:
+    """Whether numbers in a folded text are lower bounds, and whether they are rounded."""
+    least, about = _phrases(flat, _scripts(flat), language, ("least", "about"))
+    return bool(least), bool(about)
+
+
+def _figures(q: Reading, e: Reading, c: Reading, language: str) -> _Found:
+    """The first number that is wanted beside the first one given; whether it fits its bounds."""
+    due = [n for n in e.figures if n not in q.numbers]
+    given = [n for n in c.figures if n not in q.numbers]
+    least, about = _bounded(e.flat, language)
+    least_said, about_said = _bounded(c.flat, language)
+    found: _Found = {
+        "least_due": least,
+        "about_due": about,
+        "least_said": least_said,
+        "about_said": about_said,
+        "figure_given": due[0] in c.numbers if due else -1,
+    }
+    if not due or not given:
+        return found | dict.fromkeys(_FIGURES, -1)
+    first = due[0]
+    off = [_distance(first, n) for n in given]
+
+    def fit(n: float, off: float) -> int:
+        if off == 0:
+            return 3
+        if (least and first <= n <= 2 * first) or (least_said and n <= first <= 1.5 * n):
+            return 2
+        if (about or about_said) and off < 0.1:
+            return 2
+        return int(off < 0.03)
+
+    values = (
+        given[0] == first,
+        off[0],
+        given[0] >= first,
+        min(off),
+        off[-1],
+        given[0] in due[1:],
+        max(map(fit, given, off)),
+    )
+    return found | dict(zip(_FIGURES, map(float, values), strict=True))
+
+
+_FIGURES = (
+    *("figure_same", "figure_off", "figure_above", "figure_nearest", "figure_last_off"),
+    *("figure_other", "figure_fits"),
+)
 
 
 def _dates(q: Reading, e: Reading, c: Reading) -> _Found:

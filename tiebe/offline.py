@@ -17,14 +17,8 @@ from typing import Any, BinaryIO, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from tiebe.lexical import (
-    features,
-    guess_language,
-    manner,
-    read,
-    spoken,
-    word_sequences,
-)
+from tiebe import vectors
+from tiebe.lexical import features, guess_language, word_sequences
 
 __all__ = [
     "IMITATES",
@@ -32,7 +26,6 @@ __all__ = [
     "Forest",
     "Judgement",
     "OfflineModel",
-    "is_refusal",
     "judge_offline",
     "least_confidence",
     "load",
@@ -326,7 +319,7 @@ def look(
 ) -> dict[str, float]:
     """Returns the features of a candidate beside one accepted answer."""
     phrasing = model.phrasing if language in model.languages else _unheard
-    return features(question, answer, candidate, language, model.rarity, phrasing)
+    return features(question, answer, candidate, language, model.rarity, phrasing, vectors.load())
 
 
 def _unheard(_: str) -> float:
@@ -351,7 +344,7 @@ def doubts(seen: Mapping[str, float]) -> Iterator[str]:
         yield "hedge"
     if seen["opposites"] > 0:
         yield "opposite"
-    if seen["numbers_missed"] or (seen["numbers"] and seen["numbers_new"]):
+    if seen["numbers_missed"] and seen["numbers_new"]:
         yield "number"
     if any(seen[f"{part}_clash"] or 0 <= seen[f"{part}_recall"] < 1 for part in _DATE):
         yield "date"
@@ -375,23 +368,3 @@ def doubts(seen: Mapping[str, float]) -> Iterator[str]:
 
 
 _DATE = ("years", "months", "days")
-
-
-def is_refusal(text: str, language: str | None = None) -> bool:
-    """Returns whether an answer declines: it says that it does not know, may not or cannot say.
-
-    F1 against the refusals of TiEBe's published verdicts: see `training/train_offline.py evaluate`.
-    Most of "this has not happened yet" counts as one there.
-
-    Args:
-        text: The answer.
-        language: ISO 639 code of the question; guessed from the answer where None.
-    """
-    model = load()
-    code = language or guess_language(text)
-    body, _ = spoken(text)
-    reading = read(body, code)
-    phrasing = model.phrasing if code in model.languages else _unheard
-    seen = manner(reading, code, phrasing)
-    declines = model.refusal.score(_table([seen], model.refusal.names))[0]
-    return bool(declines > 0 and seen["candidate_terms"])
