@@ -32,8 +32,9 @@ LAYERS: dict[str, set[str]] = {
         "tiebe.models",
         "tiebe.records",
     },
-    "tiebe.lexical": set(),
-    "tiebe.offline": {"tiebe.errors", "tiebe.lexical"},
+    "tiebe.vectors": set(),
+    "tiebe.lexical": {"tiebe.vectors"},
+    "tiebe.offline": {"tiebe.errors", "tiebe.lexical", "tiebe.vectors"},
     "tiebe.cascade": set(),
     "tiebe.scores": {
         "tiebe.cascade",
