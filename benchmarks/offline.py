@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when numpy is imported
+
 from benchmarks.figures import Figure, finish
 from tiebe.offline import judge_offline
 
@@ -58,7 +60,6 @@ def containment(given: Rows) -> object:
 
 def main() -> None:
     """Measures and prints."""
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     given = rows()
     offline(given[:50])  # the data file is read
     what = f"{N:,} {'given' if GIVEN.is_file() else 'made-up'} answers judged offline, one core"

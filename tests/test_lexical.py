@@ -1,5 +1,8 @@
 """Reading texts in 13 languages: numbers, dates, names, and what a comparison shows."""
 
+import re
+from importlib.resources import files
+
 import pytest
 
 from tiebe.lexical import KNOWN_LANGUAGES, features, guess_language, read, spoken
@@ -114,6 +117,12 @@ def compared(
     question: str, expected: str, candidate: str, language: str = "en"
 ) -> dict[str, float]:
     return features(question, expected, candidate, language, lambda _: 8.0, lambda _: 0.0, load())
+
+
+def test_no_pattern_loses_its_meaning_in_lower_case() -> None:
+    # Patterns are folded, as texts are: what \\W asks for would become \\w, its opposite.
+    text = (files("tiebe") / "lexical.toml").read_text("utf-8")
+    assert not re.findall(r"\\[A-Z]", text)
 
 
 BOUNDS = {

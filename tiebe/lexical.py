@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from os.path import commonprefix
 from typing import NamedTuple
 
 import numpy as np
@@ -678,13 +679,8 @@ def _roots(c: Reading, words: Sequence[_Word], alike: Sequence[bool], rarity: Ra
 
 
 def _root(one: str, other: str) -> float:
-    """The share of two words that they begin with alike; 0 below three letters."""
-    same = 3
-    if one[:3] != other[:3] or len(one) < 3:
-        return 0.0
-    while one[same : same + 1] and one[same : same + 1] == other[same : same + 1]:
-        same += 1
-    return 2 * same / (len(one) + len(other))
+    """The share of two words that they begin with alike."""
+    return 2 * len(commonprefix((one, other))) / (len(one) + len(other))
 
 
 def _order(
@@ -858,11 +854,11 @@ def _meaning(
     missed_weight = sum(heavy[n] for n in missed)
     new = [n for n, term in enumerate(given) if term not in q.terms]
     given_heavy = [rarity(term) for term in given]
-    explained = likeness(given_rows[new], due_rows).max(1).tolist() if new and due else []
     explained = [
-        1.0 if given[n] in e.terms else share for n, share in zip(new, explained, strict=False)
+        1.0 if given[n] in e.terms else share
+        for n, share in zip(new, likeness(given_rows[new], due_rows).max(1).tolist(), strict=True)
     ]
-    new_heavy = [given_heavy[n] for n in new][: len(explained)]
+    new_heavy = [given_heavy[n] for n in new]
     # Quarters and whole numbers: sums are exact.
     loads = given_rows * (4 * np.array(given_heavy))[:, None]
     want = (4 * np.array(heavy)) @ wanted_rows

@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, BinaryIO, ClassVar, cast
 
@@ -114,19 +114,13 @@ class OfflineModel:
 
     def rarity(self, term: str) -> float:
         """Returns how rare a term is, 1 to 8; 8 for one that was never seen."""
-        return self.rarities.get(checksum(term), 8.0)
+        return self.rarities.get(vectors.checksum(term), 8.0)
 
     def phrasing(self, flat: str) -> float:
         """Returns how much a folded text sounds like declining."""
         get, crc = self.phrases.get, zlib.crc32
         known = [get(crc(s.encode("utf-8", "surrogatepass")), 0) for s in word_sequences(flat)]
         return (sum(known) + self.phrase_bias) / 1024
-
-
-@lru_cache(1 << 16)
-def checksum(text: str) -> int:
-    """Returns the CRC-32 under which a term or phrase is kept: the file holds no words."""
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SIZE", "WordVectors", "likeness", "load", "nearness"]
+__all__ = ["SIZE", "WordVectors", "checksum", "likeness", "load", "nearness"]
 
 SIZE = 24
 _FILE = "words-1.npz"
@@ -34,12 +34,13 @@ class WordVectors:
     def of(self, stems: Iterable[str]) -> npt.NDArray[np.float32]:
         """Returns (stems, `SIZE`) their vectors, zero for unknown ones."""
         get, last = self.places.get, len(self.rows) - 1
-        return self.rows.take([get(_checksum(stem), last) for stem in stems], 0)
+        return self.rows.take([get(checksum(stem), last) for stem in stems], 0)
 
 
 @lru_cache(1 << 16)
-def _checksum(stem: str) -> int:
-    return zlib.crc32(stem.encode("utf-8", "surrogatepass"))
+def checksum(text: str) -> int:
+    """Returns the CRC-32 under which a term or phrase is kept: the files hold no words."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def likeness(

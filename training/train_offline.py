@@ -40,12 +40,12 @@ from tiebe.lexical import features, read, spoken, word_sequences
 from tiebe.offline import (
     Forest,
     OfflineModel,
-    checksum,
     confidence,
     decide,
     doubts,
     write_model,
 )
+from tiebe.vectors import checksum
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "upstream"

@@ -11,7 +11,6 @@ the size of this project.
 
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from scipy.special import erf
 from tokenizers import Tokenizer
 
 from tiebe.lexical import fold, lexicon
-from tiebe.vectors import SIZE
+from tiebe.vectors import SIZE, checksum
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "upstream"
@@ -123,7 +122,7 @@ def main(model: Path, data: Path, out: Path) -> None:
     *_, axes = np.linalg.svd(table, full_matrices=False)
     reduced = table @ axes[:SIZE].T
     reduced *= 127 / np.linalg.norm(reduced, axis=1, keepdims=True)
-    keys = np.array([zlib.crc32(stem.encode()) for stem in stems], np.uint32)
+    keys = np.array(list(map(checksum, stems)), np.uint32)
     with out.open("wb") as file:
         np.savez(file, keys=keys, rows=np.rint(reduced).clip(-127, 127).astype(np.int8))
     click.echo(f"{out}: {len(stems)} stems, {out.stat().st_size} bytes")
