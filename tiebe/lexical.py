@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from os.path import commonprefix
 from typing import NamedTuple
 
@@ -40,8 +41,9 @@ _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK, _DEVANAGARI, _ETHIOPIC = "\u3400-\u9fff", "\u0900-\u097f", "\u1200-\u137f"
 # A space groups thousands only when it is one that does not break, or when three digits follow.
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:[.,'\u00a0\u202f\u2009 ]\d{3})+(?:[.,]\d{1,2})?(?!\d)"
+# Most tokens are plain words: they are tried first.
 _TOKEN = re.compile(
-    rf"{_GROUPED}|\d+(?:[.,]\d+)?|[{_CJK}]"
+    rf"[^\W\d_{_CJK}]++(?![{_DEVANAGARI}])|{_GROUPED}|\d+(?:[.,]\d+)?|[{_CJK}]"
     rf"|(?:[^\W\d_{_CJK}]|[{_DEVANAGARI}](?<![।॥]))+|[.!?。！？።।\n]|[,;:()，；：、፣]"
 )
 _WHOLE = re.compile(_GROUPED)
@@ -300,12 +302,24 @@ def read(text: str, language: str) -> Reading:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     flat = fold(text)
+    return _gone_through(text, language).reading(flat)
+
+
+def _terms(text: str, language: str) -> frozenset[str]:
+    """The terms of a text, without the rest of its reading."""
+    text = text[:_LIMIT]
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return frozenset(_gone_through(text, language).sequence)
+
+
+def _gone_through(text: str, language: str) -> "_Reader":
     reader = _Reader(lexicon(language), english=language == "en")
     if not text.isascii():
         text = _APOSTROPHE.sub("", text)
         text = _HAN_NUMBER.sub(lambda m: str(_han(m[0])), text)
-    reader.take([_word(token) for token in _TOKEN.findall(_DATE.sub(reader.date, text))])
-    return reader.reading(flat)
+    reader.take([*map(_word, _TOKEN.findall(_DATE.sub(reader.date, text)))])
+    return reader
 
 
 # Questions and expected answers come again with each model's answer.
@@ -319,7 +333,8 @@ class _Reader:
         self.known = known
         self.english = english
         self.sequence: list[str] = []
-        self.sentences: list[list[str]] = [[]]
+        self.starts = [0]
+        """Of sentences, in the sequence."""
         self.names: dict[str, str] = {}
         self.content: dict[str, _Word] = {}
         self.numbers: dict[float, None] = {}
@@ -340,49 +355,46 @@ class _Reader:
         self.days.add(day)
         return " "
 
-    def add(self, term: str) -> None:
-        self.sequence.append(term)
-        self.sentences[-1].append(term)
-
     def take(self, words: Sequence[_Word]) -> None:
-        known = self.known
-        begins, sign, at = True, "", 0
-        while at < len(words):
+        known, add = self.known, self.sequence.append
+        begins, sign, at, count = True, "", 0, len(words)
+        while at < count:
             word = words[at]
+            kind, form, stem, sound, capital, _ = word
             here, at = at, at + 1
-            if word.kind != _SIGN:
+            if kind != _SIGN:
                 sign = ""
-            if word.kind == _END:
+            if kind == _END:
                 begins = True
-                if len(self.sentences[-1]) >= 4:
-                    self.sentences.append([])
+                if len(self.sequence) - self.starts[-1] >= 4:
+                    self.starts.append(len(self.sequence))
                 continue
-            if word.kind == _BREAK:
+            if kind == _BREAK:
                 continue
-            if word.kind == _NUMBER:
+            if kind == _NUMBER:
                 at = self.digits(words, here)
-            elif word.kind == _SIGN:
+            elif kind == _SIGN:
                 self.length += 1
                 if sign:
-                    self.add(sign + word.form)
-                elif at == len(words) or words[at].kind != _SIGN:
-                    self.add(word.form)
-                sign = word.form
-            elif word.form in known.months and self.is_month(words, here):
-                self.months.add(known.months[word.form])
-                self.add(f"month {known.months[word.form]}")
-            elif word.form in known.values or word.form in known.scales:
+                    add(sign + form)
+                elif at == count or words[at].kind != _SIGN:
+                    add(form)
+                sign = form
+            elif form in known.months and self.is_month(words, here):
+                self.months.add(known.months[form])
+                add(f"month {known.months[form]}")
+            elif form in known.values or form in known.scales:
                 at = self.spelled(words, here)
             else:
                 self.length += 1
-                self.capitals += word.capital
-                name = word.capital and not begins
-                if word.form not in known.stop or name:
-                    self.add(word.stem)
-                    self.content.setdefault(word.form, word)
-                    following = words[at] if at < len(words) else word
-                    if name or (word.capital and (following.capital or len(words) <= 4)):
-                        self.names[word.form] = word.sound if len(word.sound) >= 3 else word.form
+                self.capitals += capital
+                if form not in known.stop or (capital and not begins):
+                    add(stem)
+                    self.content.setdefault(form, word)
+                    if capital:
+                        following = words[at] if at < count else word
+                        if not begins or following.capital or count <= 4:
+                            self.names[form] = sound if len(sound) >= 3 else form
             begins = False
 
     def is_month(self, words: Sequence[_Word], at: int) -> bool:
@@ -399,7 +411,7 @@ class _Reader:
             if scale is None or words[after].kind not in (_WORD, _SIGN):
                 break
             value, after = min(value * scale, _GREATEST), after + 1
-        self.add(f"{value:g}" if value != int(value) else str(int(value)))
+        self.sequence.append(f"{value:g}" if value != int(value) else str(int(value)))
         following = words[after] if after < len(words) else word
         whole = after == at + 1 and value == int(value)
         if whole and following.form == "月" and value <= 12:
@@ -454,17 +466,18 @@ class _Reader:
                 break
             after += 1
         self.numbers[float(total + current)] = None
-        self.add(str(total + current))
+        self.sequence.append(str(total + current))
         return after
 
     def reading(self, flat: str) -> Reading:
         content = tuple(self.content.values())
+        spans = pairwise([*self.starts, len(self.sequence)])
         return Reading(
             flat=flat,
             length=self.length,
             sequence=tuple(self.sequence),
             terms=frozenset(self.sequence),
-            sentences=tuple(frozenset(s) for s in self.sentences if s),
+            sentences=tuple(frozenset(self.sequence[a:b]) for a, b in spans if a < b),
             forms=frozenset(self.content) | {w.sound for w in content if len(w.sound) >= 2},
             names=frozenset(self.names.values()),
             words=content,
@@ -562,26 +575,39 @@ def features(
     q, e = _reread(question[:_LIMIT], language), _reread(expected[:_LIMIT], language)
     c = read(body, language)
     said = manner(c, language, phrasing)
+    rarity = {term: rarity(term) for term in q.terms | e.terms | c.terms}.__getitem__
     wanted = (e.terms - q.terms) or e.terms
     weights = {term: rarity(term) for term in wanted}
-    found = (
-        _sizes(q, e, c, wanted, weights)
-        | _overlap(q, e, c, weights, rarity)
-        | _order(q, e, c, weights, rarity)
-        | _sentences(q, e, c, weights, rarity)
-        | _clauses(e, c, weights, language)
-        | _final(c, final, wanted, weights, e.numbers - q.numbers, language)
-        | _parts_told(q, e, c, expected, language)
-        | _meaning(q, e, c, weights, rarity, vectors)
-        | _names(q, e, c)
-        | _numbers(q, e, c)
-        | _figures(q, e, c, language)
-        | _dates(q, e, c)
-        | _contrast(e, c, language, (said["negations"], said["hedges"]))
-        | said
-        | _asked(q.flat)
+    return _rounded(
+        {
+            **_sizes(q, e, c, wanted, weights),
+            **_overlap(q, e, c, weights, rarity),
+            **_order(q, e, c, weights, rarity),
+            **_sentences(q, e, c, weights, rarity),
+            **_clauses(e, c, weights, language),
+            **_final(c, final, wanted, weights, e.numbers - q.numbers, language),
+            **_parts_told(q, e, c, expected, language),
+            **_meaning(q, e, c, weights, rarity, vectors),
+            **_names(q, e, c),
+            **_numbers(q, e, c),
+            **_figures(q, e, c, language),
+            **_dates(q, e, c),
+            **_contrast(e, c, language, (said["negations"], said["hedges"])),
+            **said,
+            **_asked(q.flat),
+        }
     )
-    return {name: round(float(value), 3) for name, value in found.items()}
+
+
+def _rounded(found: _Found) -> _Found:
+    """Rounds to three decimals as `round` does, which is slow: it is asked near halves alone."""
+    values = np.fromiter(found.values(), np.float64, len(found))
+    scaled = values * 1000
+    whole = np.rint(scaled)
+    rounded = (whole / 1000).tolist()
+    for n in np.flatnonzero(np.abs(scaled - whole) > 0.499999).tolist():
+        rounded[n] = round(float(values[n]), 3)
+    return dict(zip(found, rounded, strict=True))
 
 
 def _share(part: float, whole: float) -> float:
@@ -797,7 +823,7 @@ def _clauses(e: Reading, c: Reading, weights: Mapping[str, float], language: str
     def heavy(terms: Set[str]) -> float:
         return _share(sum(weights[t] for t in terms & c.terms), sum(weights[t] for t in terms))
 
-    main = weights.keys() & read(e.flat[:ends], language).terms
+    main = weights.keys() & _terms(e.flat[:ends], language)
     detail = weights.keys() - main
     return {
         "main_terms": len(main),
@@ -811,7 +837,7 @@ _PART = re.compile("[;，；、፣&]|,(?!\\d)| (?:and|or|as well as|y|e|et|und|�
 
 @lru_cache(4096)
 def _parts(expected: str, language: str) -> tuple[frozenset[str], ...]:
-    return tuple(read(part, language).terms for part in _PART.split(expected[:_LIMIT])[:40])
+    return tuple(_terms(part, language) for part in _PART.split(expected[:_LIMIT])[:40])
 
 
 def _parts_told(q: Reading, e: Reading, c: Reading, expected: str, language: str) -> _Found:
