@@ -153,9 +153,14 @@ def lexicon(language: str) -> Lexicon:
 
 
 @cache
-def _pattern(kind: str, code: str) -> re.Pattern[str]:
-    phrases = "|".join(_tables()[code][kind])
-    return re.compile(fold(phrases) if code in ("zh", "hi") else rf"\b(?:{fold(phrases)})")
+def _pattern(*kinds: str, code: str) -> re.Pattern[str]:
+    """Phrases of a kind; of several kinds: where one of any of them begins."""
+    phrases = fold("|".join(phrase for kind in kinds for phrase in _tables()[code][kind]))
+    group = f"(?:{phrases})" if len(kinds) == 1 else f"(?={phrases})"
+    if code in ("zh", "hi"):
+        return re.compile(group)
+    # At the end of a word only the plus of `5+` and the space of ` recomiendo` are tried.
+    return re.compile(rf"\b(?=[\w+{' ' if code == 'es' else ''}]){group}")
 
 
 @cache
@@ -165,21 +170,30 @@ def _label() -> re.Pattern[str]:
 
 
 def _scripts(flat: str) -> frozenset[str]:
-    return frozenset(name for name, pattern in _SCRIPTS.items() if pattern.search(flat))
+    known = ("latin",) if flat.isascii() else _SCRIPTS
+    return frozenset(name for name in known if _SCRIPTS[name].search(flat))
 
 
-def _phrases(
-    flat: str, scripts: Set[str], language: str, kinds: Sequence[str]
-) -> Iterator[list[int]]:
-    """Yields where phrases of each kind begin: in the language, in English, in other scripts."""
+def _phrases(flat: str, scripts: Set[str], language: str, kinds: Sequence[str]) -> list[list[int]]:
+    """Returns where phrases of each kind begin: in the language, in English, in other scripts."""
     near = (language, "en") if language in KNOWN_LANGUAGES else KNOWN_LANGUAGES
     codes = [
         c
         for c in KNOWN_LANGUAGES
         if _SCRIPT_OF.get(c, "latin") in scripts and (c in near or c in _SCRIPT_OF)
     ]
-    for kind in kinds:
-        yield sorted(m.start() for c in codes for m in _pattern(kind, c).finditer(flat))
+    found: list[list[int]] = [[] for _ in kinds]
+    for code in codes:
+        # Most texts have no phrase at all: to look for all kinds at once is faster.
+        places = [m.start() for m in _pattern(*kinds, code=code).finditer(flat)]
+        for kind, begins in zip(kinds, found, strict=True):
+            end = 0
+            for place in places:
+                match = _pattern(kind, code=code).match(flat, place) if place >= end else None
+                if match:
+                    begins.append(place)
+                    end = match.end()
+    return [sorted(begins) for begins in found]
 
 
 def guess_language(text: str) -> str:
@@ -867,34 +881,40 @@ def _meaning(
     wanted, given = [*weights], [*dict.fromkeys(c.sequence)]
     if not wanted or not given:
         return dict.fromkeys(_MEANING, -1.0)
+    due, asked = [*dict.fromkeys(e.sequence)], [*q.terms]
     place = {term: n for n, term in enumerate(given)}
-    due = [*dict.fromkeys(e.sequence)]
-    given_rows, due_rows = vectors.of(given), vectors.of(due)
-    wanted_rows, asked_rows = vectors.of(wanted), vectors.of(q.terms)
-    best = likeness(wanted_rows, given_rows).max(1).tolist()
+    due_place = {term: n for n, term in enumerate(due)}
+    wanted_due = [due_place[term] for term in wanted]
+    new = [n for n, term in enumerate(given) if term not in q.terms]
+    every = [*given, *due, *asked]
+    rows = vectors.of(every)
+    ends = len(given), len(given) + len(due)
+    like = likeness(rows[ends[0] : ends[1]], rows[: ends[0]])
+    best = like[wanted_due].max(1).tolist()
     heavy = list(weights.values())
     for n, term in enumerate(wanted):
         if term in place:
             best[n] = 1.0
     missed = [n for n, term in enumerate(wanted) if term not in place]
     missed_weight = sum(heavy[n] for n in missed)
-    new = [n for n, term in enumerate(given) if term not in q.terms]
-    given_heavy = [rarity(term) for term in given]
     explained = [
         1.0 if given[n] in e.terms else share
-        for n, share in zip(new, likeness(given_rows[new], due_rows).max(1).tolist(), strict=True)
+        for n, share in zip(new, like[:, new].max(0).tolist(), strict=True)
     ]
-    new_heavy = [given_heavy[n] for n in new]
-    # Quarters and whole numbers: sums are exact.
-    loads = given_rows * (4 * np.array(given_heavy))[:, None]
-    want = (4 * np.array(heavy)) @ wanted_rows
-    said, fresh = loads.sum(0), loads[new].sum(0)
-    meant = np.array([4 * rarity(term) for term in due]) @ due_rows
-    asked = np.array([4 * rarity(term) for term in q.terms]) @ asked_rows
-    near = [
-        nearness(want, loads[[place[term] for term in sentence - q.terms]].sum(0))
-        for sentence in c.sentences[:20]
-    ]
+    loads = [rarity(term) for term in every]
+    new_heavy = [loads[n] for n in new]
+    # Sums of vectors, each of other terms. Quarters and whole numbers: all sums are exact.
+    parts = [[place[term] for term in sentence - q.terms] for sentence in c.sentences[:20]]
+    chosen = np.zeros((5 + len(parts), len(every)))
+    chosen[0, [ends[0] + n for n in wanted_due]] = 1
+    chosen[1, : ends[0]] = 1
+    chosen[2, new] = 1
+    chosen[3, ends[0] : ends[1]] = 1
+    chosen[4, ends[1] :] = 1
+    for n, part in enumerate(parts, 5):
+        chosen[n, part] = 1
+    want, said, fresh, meant, put, *told = chosen @ (rows * (4 * np.array(loads))[:, None])
+    near = [nearness(want, one) for one in told]
     found = (
         _share(sum(b * w for b, w in zip(best, heavy, strict=True)), sum(heavy)),
         min(best),
@@ -908,8 +928,8 @@ def _meaning(
         nearness(want, said),
         nearness(want, fresh),
         nearness(meant, said),
-        nearness(asked, said),
-        nearness(asked, meant),
+        nearness(put, said),
+        nearness(put, meant),
         max(near, default=-1),
         near[0] if near else -1,
     )
