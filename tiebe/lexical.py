@@ -890,18 +890,17 @@ def _meaning(
     rows = vectors.of(every)
     ends = len(given), len(given) + len(due)
     like = likeness(rows[ends[0] : ends[1]], rows[: ends[0]])
-    best = like[wanted_due].max(1).tolist()
+    nearest = like.max(1).tolist()
+    best = [nearest[n] for n in wanted_due]
     heavy = list(weights.values())
     for n, term in enumerate(wanted):
         if term in place:
             best[n] = 1.0
     missed = [n for n, term in enumerate(wanted) if term not in place]
     missed_weight = sum(heavy[n] for n in missed)
-    explained = [
-        1.0 if given[n] in e.terms else share
-        for n, share in zip(new, like[:, new].max(0).tolist(), strict=True)
-    ]
-    loads = [rarity(term) for term in every]
+    nearest = like.max(0).tolist()
+    explained = [1.0 if given[n] in e.terms else nearest[n] for n in new]
+    loads = [*map(rarity, every)]
     new_heavy = [loads[n] for n in new]
     # Sums of vectors, each of other terms. Quarters and whole numbers: all sums are exact.
     parts = [[place[term] for term in sentence - q.terms] for sentence in c.sentences[:20]]

@@ -253,14 +253,15 @@ def judge_offline(
             seen.append(look(model, question, answer, candidate, code))
     if not seen:
         return []
-    right = model.correct.score(_table(seen, model.correct.names))
+    table, names = np.array([[*row.values()] for row in seen], np.float32), [*seen[0]]
+    right = model.correct.score(table[:, [*map(names.index, model.correct.names.tolist())]])
     best: dict[int, int] = {}
     for at, place in enumerate(owner):
         if place not in best or right[at] > right[best[place]]:
             best[place] = at
     chosen = [best[place] for place in range(len(codes))]
-    seen = [seen[at] for at in chosen]
-    declines = model.refusal.score(_table(seen, model.refusal.names))
+    seen, table = [seen[at] for at in chosen], table[chosen]
+    declines = model.refusal.score(table[:, [*map(names.index, model.refusal.names.tolist())]])
     slopes = model.slopes[[model.languages.index(code) for code in codes]]
     says = np.array([row["candidate_terms"] > 0 for row in seen])
     correct, refusal, margin = decide(right[chosen], declines, says, slopes, model.refusal_slope)
@@ -352,11 +353,6 @@ def look(
 def _unheard(_: str) -> float:
     """The phrasing of a language that had no labels."""
     return -9.0
-
-
-def _table(seen: Sequence[Mapping[str, float]], names: npt.NDArray[np.str_]) -> Floats:
-    order = names.tolist()
-    return np.array([[row[name] for name in order] for row in seen], np.float32)
 
 
 def doubts(seen: Mapping[str, float]) -> Iterator[str]:
