@@ -16,6 +16,7 @@ from importlib.resources import files
 from itertools import pairwise
 from os.path import commonprefix
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -1135,9 +1136,16 @@ def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
 _GRAM = re.compile(rf"[{_CJK}]|[^\W\d_{_CJK}]+(?:'[^\W\d_]+)?|\d+")
 
 
-def word_sequences(flat: str) -> set[str]:
-    """Returns all sequences of one to three words of a folded text, any number as 0."""
+def word_sequences(flat: str) -> set[int]:
+    """Returns all sequences of one to three words of a folded text, any number as 0.
+
+    They are known by their `checksum`, that of a longer one continued from the shorter one's.
+    """
     words = ["0" if w[0].isdecimal() else w for w in _GRAM.findall(flat)]
-    pairs = map(" ".join, zip(words, words[1:], strict=False))
-    triples = map(" ".join, zip(words, words[1:], words[2:], strict=False))
-    return {*words, *pairs, *triples}
+    if not words:
+        return set()
+    text = "\n".join(words).encode("utf-8", "surrogatepass")
+    single = [*map(crc32, text.split(b"\n"))]
+    following = text.replace(b"\n", b"\n ").split(b"\n")[1:]
+    pairs = [*map(crc32, following, single)]
+    return {*single, *pairs, *map(crc32, following[1:], pairs)}

@@ -7,7 +7,6 @@ numbers and their sum does not depend on any order.
 """
 
 import math
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
@@ -151,8 +150,7 @@ class OfflineModel:
 
     def phrasing(self, flat: str) -> float:
         """Returns how much a folded text sounds like declining."""
-        get, crc = self.phrases.get, zlib.crc32
-        known = [get(crc(s.encode("utf-8", "surrogatepass")), 0) for s in word_sequences(flat)]
+        known = filter(None, map(self.phrases.get, word_sequences(flat)))
         return (sum(known) + self.phrase_bias) / 1024
 
 
