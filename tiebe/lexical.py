@@ -50,6 +50,7 @@ _TOKEN = re.compile(
 _WHOLE = re.compile(_GROUPED)
 _DECIMALS = re.compile(r"(?<=\d{3})[.,](\d{1,2})$")
 _DATE = re.compile(r"\b(\d{4})-(\d\d?)-(\d\d?)\b|\b(\d\d?)[./](\d\d?)[./](\d{4})\b")
+_MAYBE_DATE = re.compile(r"\d[-./]\d")  # found faster
 _HAN_NUMBER = re.compile(
     "[零〇一二两三四五六七八九十百千万亿]{2,12}"
     "|[一二两三四五六七八九十](?=[人名天个月日次岁支辆架艘座家件枚国])"
@@ -333,7 +334,9 @@ def _gone_through(text: str, language: str) -> "_Reader":
     if not text.isascii():
         text = _APOSTROPHE.sub("", text)
         text = _HAN_NUMBER.sub(lambda m: str(_han(m[0])), text)
-    reader.take([*map(_word, _TOKEN.findall(_DATE.sub(reader.date, text)))])
+    if _MAYBE_DATE.search(text):
+        text = _DATE.sub(reader.date, text)
+    reader.take([*map(_word, _TOKEN.findall(text))])
     return reader
 
 
@@ -527,12 +530,18 @@ _ASKED = {
     "asks_how": re.compile(_HOW),
     "asks_which": re.compile(_WHICH),
 }
+# The same without what a question in ASCII cannot have.
+_ASKED_ASCII = {
+    name: re.compile("|".join(filter(str.isascii, pattern.pattern.split("|"))))
+    for name, pattern in _ASKED.items()
+}
 _Found = dict[str, float]
 
 
 @lru_cache(4096)
 def _asked(question: str) -> _Found:
-    return {name: bool(pattern.search(question)) for name, pattern in _ASKED.items()}
+    patterns = _ASKED_ASCII if question.isascii() else _ASKED
+    return {name: bool(pattern.search(question)) for name, pattern in patterns.items()}
 
 
 # Where the main clause of an answer ends and its details begin.
