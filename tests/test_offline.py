@@ -18,6 +18,7 @@ from tiebe import judge
 from tiebe.cascade import SHARES
 from tiebe.offline import (
     NAME,
+    Forest,
     Judgement,
     judge_offline,
     load,
@@ -188,6 +189,23 @@ def run_python() -> Callable[[str], str]:
         ).stdout.strip()
 
     return run
+
+
+def test_trees_asked_all_at_once_end_where_each_alone_does() -> None:
+    forest = load().correct
+    dice = np.random.default_rng(0)
+    rows = dice.choice(forest.number[forest.skip > 0], (70, len(forest.names)))  # over a block
+    for row, score in [*zip(rows, forest.score(rows), strict=True)][::23]:
+        total = 0
+        for node in forest.roots.tolist():
+            while skip := int(forest.skip[node]):
+                node += 1 if row[forest.feature[node]] <= forest.number[node] else skip
+            total += int(forest.number[node])
+        assert score == total / forest.UNIT
+    with pytest.raises(ValueError, match="53 leaves"):
+        chain = np.append(np.tile([2, 0], 53), 0)  # a node, its leaf, and so on: 54 leaves
+        zeros = np.zeros(107)
+        Forest(forest.names, forest.roots[:1], zeros, zeros, chain, 53).score(rows)  # type: ignore[arg-type]
 
 
 # --- quality -------------------------------------------------------------------------------------

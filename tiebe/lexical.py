@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from os.path import commonprefix
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -40,13 +42,15 @@ _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK, _DEVANAGARI, _ETHIOPIC = "\u3400-\u9fff", "\u0900-\u097f", "\u1200-\u137f"
 # A space groups thousands only when it is one that does not break, or when three digits follow.
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:[.,'\u00a0\u202f\u2009 ]\d{3})+(?:[.,]\d{1,2})?(?!\d)"
+# Most tokens are plain words: they are tried first.
 _TOKEN = re.compile(
-    rf"{_GROUPED}|\d+(?:[.,]\d+)?|[{_CJK}]"
+    rf"[^\W\d_{_CJK}]++(?![{_DEVANAGARI}])|{_GROUPED}|\d+(?:[.,]\d+)?|[{_CJK}]"
     rf"|(?:[^\W\d_{_CJK}]|[{_DEVANAGARI}](?<![।॥]))+|[.!?。！？።।\n]|[,;:()，；：、፣]"
 )
 _WHOLE = re.compile(_GROUPED)
 _DECIMALS = re.compile(r"(?<=\d{3})[.,](\d{1,2})$")
 _DATE = re.compile(r"\b(\d{4})-(\d\d?)-(\d\d?)\b|\b(\d\d?)[./](\d\d?)[./](\d{4})\b")
+_MAYBE_DATE = re.compile(r"\d[-./]\d")  # found faster
 _HAN_NUMBER = re.compile(
     "[零〇一二两三四五六七八九十百千万亿]{2,12}"
     "|[一二两三四五六七八九十](?=[人名天个月日次岁支辆架艘座家件枚国])"
@@ -151,9 +155,14 @@ def lexicon(language: str) -> Lexicon:
 
 
 @cache
-def _pattern(kind: str, code: str) -> re.Pattern[str]:
-    phrases = "|".join(_tables()[code][kind])
-    return re.compile(fold(phrases) if code in ("zh", "hi") else rf"\b(?:{fold(phrases)})")
+def _pattern(*kinds: str, code: str) -> re.Pattern[str]:
+    """Phrases of a kind; of several kinds: where one of any of them begins."""
+    phrases = fold("|".join(phrase for kind in kinds for phrase in _tables()[code][kind]))
+    group = f"(?:{phrases})" if len(kinds) == 1 else f"(?={phrases})"
+    if code in ("zh", "hi"):
+        return re.compile(group)
+    # At the end of a word only the plus of `5+` and the space of ` recomiendo` are tried.
+    return re.compile(rf"\b(?=[\w+{' ' if code == 'es' else ''}]){group}")
 
 
 @cache
@@ -163,21 +172,30 @@ def _label() -> re.Pattern[str]:
 
 
 def _scripts(flat: str) -> frozenset[str]:
-    return frozenset(name for name, pattern in _SCRIPTS.items() if pattern.search(flat))
+    known = ("latin",) if flat.isascii() else _SCRIPTS
+    return frozenset(name for name in known if _SCRIPTS[name].search(flat))
 
 
-def _phrases(
-    flat: str, scripts: Set[str], language: str, kinds: Sequence[str]
-) -> Iterator[list[int]]:
-    """Yields where phrases of each kind begin: in the language, in English, in other scripts."""
+def _phrases(flat: str, scripts: Set[str], language: str, kinds: Sequence[str]) -> list[list[int]]:
+    """Returns where phrases of each kind begin: in the language, in English, in other scripts."""
     near = (language, "en") if language in KNOWN_LANGUAGES else KNOWN_LANGUAGES
     codes = [
         c
         for c in KNOWN_LANGUAGES
         if _SCRIPT_OF.get(c, "latin") in scripts and (c in near or c in _SCRIPT_OF)
     ]
-    for kind in kinds:
-        yield sorted(m.start() for c in codes for m in _pattern(kind, c).finditer(flat))
+    found: list[list[int]] = [[] for _ in kinds]
+    for code in codes:
+        # Most texts have no phrase at all: to look for all kinds at once is faster.
+        places = [m.start() for m in _pattern(*kinds, code=code).finditer(flat)]
+        for kind, begins in zip(kinds, found, strict=True):
+            end = 0
+            for place in places:
+                match = _pattern(kind, code=code).match(flat, place) if place >= end else None
+                if match:
+                    begins.append(place)
+                    end = match.end()
+    return [sorted(begins) for begins in found]
 
 
 def guess_language(text: str) -> str:
@@ -300,12 +318,26 @@ def read(text: str, language: str) -> Reading:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     flat = fold(text)
+    return _gone_through(text, language).reading(flat)
+
+
+def _terms(text: str, language: str) -> frozenset[str]:
+    """The terms of a text, without the rest of its reading."""
+    text = text[:_LIMIT]
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return frozenset(_gone_through(text, language).sequence)
+
+
+def _gone_through(text: str, language: str) -> "_Reader":
     reader = _Reader(lexicon(language), english=language == "en")
     if not text.isascii():
         text = _APOSTROPHE.sub("", text)
         text = _HAN_NUMBER.sub(lambda m: str(_han(m[0])), text)
-    reader.take([_word(token) for token in _TOKEN.findall(_DATE.sub(reader.date, text))])
-    return reader.reading(flat)
+    if _MAYBE_DATE.search(text):
+        text = _DATE.sub(reader.date, text)
+    reader.take([*map(_word, _TOKEN.findall(text))])
+    return reader
 
 
 # Questions and expected answers come again with each model's answer.
@@ -319,7 +351,8 @@ class _Reader:
         self.known = known
         self.english = english
         self.sequence: list[str] = []
-        self.sentences: list[list[str]] = [[]]
+        self.starts = [0]
+        """Of sentences, in the sequence."""
         self.names: dict[str, str] = {}
         self.content: dict[str, _Word] = {}
         self.numbers: dict[float, None] = {}
@@ -340,49 +373,46 @@ class _Reader:
         self.days.add(day)
         return " "
 
-    def add(self, term: str) -> None:
-        self.sequence.append(term)
-        self.sentences[-1].append(term)
-
     def take(self, words: Sequence[_Word]) -> None:
-        known = self.known
-        begins, sign, at = True, "", 0
-        while at < len(words):
+        known, add = self.known, self.sequence.append
+        begins, sign, at, count = True, "", 0, len(words)
+        while at < count:
             word = words[at]
+            kind, form, stem, sound, capital, _ = word
             here, at = at, at + 1
-            if word.kind != _SIGN:
+            if kind != _SIGN:
                 sign = ""
-            if word.kind == _END:
+            if kind == _END:
                 begins = True
-                if len(self.sentences[-1]) >= 4:
-                    self.sentences.append([])
+                if len(self.sequence) - self.starts[-1] >= 4:
+                    self.starts.append(len(self.sequence))
                 continue
-            if word.kind == _BREAK:
+            if kind == _BREAK:
                 continue
-            if word.kind == _NUMBER:
+            if kind == _NUMBER:
                 at = self.digits(words, here)
-            elif word.kind == _SIGN:
+            elif kind == _SIGN:
                 self.length += 1
                 if sign:
-                    self.add(sign + word.form)
-                elif at == len(words) or words[at].kind != _SIGN:
-                    self.add(word.form)
-                sign = word.form
-            elif word.form in known.months and self.is_month(words, here):
-                self.months.add(known.months[word.form])
-                self.add(f"month {known.months[word.form]}")
-            elif word.form in known.values or word.form in known.scales:
+                    add(sign + form)
+                elif at == count or words[at].kind != _SIGN:
+                    add(form)
+                sign = form
+            elif form in known.months and self.is_month(words, here):
+                self.months.add(known.months[form])
+                add(f"month {known.months[form]}")
+            elif form in known.values or form in known.scales:
                 at = self.spelled(words, here)
             else:
                 self.length += 1
-                self.capitals += word.capital
-                name = word.capital and not begins
-                if word.form not in known.stop or name:
-                    self.add(word.stem)
-                    self.content.setdefault(word.form, word)
-                    following = words[at] if at < len(words) else word
-                    if name or (word.capital and (following.capital or len(words) <= 4)):
-                        self.names[word.form] = word.sound if len(word.sound) >= 3 else word.form
+                self.capitals += capital
+                if form not in known.stop or (capital and not begins):
+                    add(stem)
+                    self.content.setdefault(form, word)
+                    if capital:
+                        following = words[at] if at < count else word
+                        if not begins or following.capital or count <= 4:
+                            self.names[form] = sound if len(sound) >= 3 else form
             begins = False
 
     def is_month(self, words: Sequence[_Word], at: int) -> bool:
@@ -399,7 +429,7 @@ class _Reader:
             if scale is None or words[after].kind not in (_WORD, _SIGN):
                 break
             value, after = min(value * scale, _GREATEST), after + 1
-        self.add(f"{value:g}" if value != int(value) else str(int(value)))
+        self.sequence.append(f"{value:g}" if value != int(value) else str(int(value)))
         following = words[after] if after < len(words) else word
         whole = after == at + 1 and value == int(value)
         if whole and following.form == "月" and value <= 12:
@@ -454,17 +484,18 @@ class _Reader:
                 break
             after += 1
         self.numbers[float(total + current)] = None
-        self.add(str(total + current))
+        self.sequence.append(str(total + current))
         return after
 
     def reading(self, flat: str) -> Reading:
         content = tuple(self.content.values())
+        spans = pairwise([*self.starts, len(self.sequence)])
         return Reading(
             flat=flat,
             length=self.length,
             sequence=tuple(self.sequence),
             terms=frozenset(self.sequence),
-            sentences=tuple(frozenset(s) for s in self.sentences if s),
+            sentences=tuple(frozenset(self.sequence[a:b]) for a, b in spans if a < b),
             forms=frozenset(self.content) | {w.sound for w in content if len(w.sound) >= 2},
             names=frozenset(self.names.values()),
             words=content,
@@ -499,12 +530,18 @@ _ASKED = {
     "asks_how": re.compile(_HOW),
     "asks_which": re.compile(_WHICH),
 }
+# The same without what a question in ASCII cannot have.
+_ASKED_ASCII = {
+    name: re.compile("|".join(filter(str.isascii, pattern.pattern.split("|"))))
+    for name, pattern in _ASKED.items()
+}
 _Found = dict[str, float]
 
 
 @lru_cache(4096)
 def _asked(question: str) -> _Found:
-    return {name: bool(pattern.search(question)) for name, pattern in _ASKED.items()}
+    patterns = _ASKED_ASCII if question.isascii() else _ASKED
+    return {name: bool(pattern.search(question)) for name, pattern in patterns.items()}
 
 
 # Where the main clause of an answer ends and its details begin.
@@ -562,26 +599,39 @@ def features(
     q, e = _reread(question[:_LIMIT], language), _reread(expected[:_LIMIT], language)
     c = read(body, language)
     said = manner(c, language, phrasing)
+    rarity = {term: rarity(term) for term in q.terms | e.terms | c.terms}.__getitem__
     wanted = (e.terms - q.terms) or e.terms
     weights = {term: rarity(term) for term in wanted}
-    found = (
-        _sizes(q, e, c, wanted, weights)
-        | _overlap(q, e, c, weights, rarity)
-        | _order(q, e, c, weights, rarity)
-        | _sentences(q, e, c, weights, rarity)
-        | _clauses(e, c, weights, language)
-        | _final(c, final, wanted, weights, e.numbers - q.numbers, language)
-        | _parts_told(q, e, c, expected, language)
-        | _meaning(q, e, c, weights, rarity, vectors)
-        | _names(q, e, c)
-        | _numbers(q, e, c)
-        | _figures(q, e, c, language)
-        | _dates(q, e, c)
-        | _contrast(e, c, language, (said["negations"], said["hedges"]))
-        | said
-        | _asked(q.flat)
+    return _rounded(
+        {
+            **_sizes(q, e, c, wanted, weights),
+            **_overlap(q, e, c, weights, rarity),
+            **_order(q, e, c, weights, rarity),
+            **_sentences(q, e, c, weights, rarity),
+            **_clauses(e, c, weights, language),
+            **_final(c, final, wanted, weights, e.numbers - q.numbers, language),
+            **_parts_told(q, e, c, expected, language),
+            **_meaning(q, e, c, weights, rarity, vectors),
+            **_names(q, e, c),
+            **_numbers(q, e, c),
+            **_figures(q, e, c, language),
+            **_dates(q, e, c),
+            **_contrast(e, c, language, (said["negations"], said["hedges"])),
+            **said,
+            **_asked(q.flat),
+        }
     )
-    return {name: round(float(value), 3) for name, value in found.items()}
+
+
+def _rounded(found: _Found) -> _Found:
+    """Rounds to three decimals as `round` does, which is slow: it is asked near halves alone."""
+    values = np.fromiter(found.values(), np.float64, len(found))
+    scaled = values * 1000
+    whole = np.rint(scaled)
+    rounded = (whole / 1000).tolist()
+    for n in np.flatnonzero(np.abs(scaled - whole) > 0.499999).tolist():
+        rounded[n] = round(float(values[n]), 3)
+    return dict(zip(found, rounded, strict=True))
 
 
 def _share(part: float, whole: float) -> float:
@@ -797,7 +847,7 @@ def _clauses(e: Reading, c: Reading, weights: Mapping[str, float], language: str
     def heavy(terms: Set[str]) -> float:
         return _share(sum(weights[t] for t in terms & c.terms), sum(weights[t] for t in terms))
 
-    main = weights.keys() & read(e.flat[:ends], language).terms
+    main = weights.keys() & _terms(e.flat[:ends], language)
     detail = weights.keys() - main
     return {
         "main_terms": len(main),
@@ -811,7 +861,7 @@ _PART = re.compile("[;，；、፣&]|,(?!\\d)| (?:and|or|as well as|y|e|et|und|�
 
 @lru_cache(4096)
 def _parts(expected: str, language: str) -> tuple[frozenset[str], ...]:
-    return tuple(read(part, language).terms for part in _PART.split(expected[:_LIMIT])[:40])
+    return tuple(_terms(part, language) for part in _PART.split(expected[:_LIMIT])[:40])
 
 
 def _parts_told(q: Reading, e: Reading, c: Reading, expected: str, language: str) -> _Found:
@@ -841,34 +891,39 @@ def _meaning(
     wanted, given = [*weights], [*dict.fromkeys(c.sequence)]
     if not wanted or not given:
         return dict.fromkeys(_MEANING, -1.0)
+    due, asked = [*dict.fromkeys(e.sequence)], [*q.terms]
     place = {term: n for n, term in enumerate(given)}
-    due = [*dict.fromkeys(e.sequence)]
-    given_rows, due_rows = vectors.of(given), vectors.of(due)
-    wanted_rows, asked_rows = vectors.of(wanted), vectors.of(q.terms)
-    best = likeness(wanted_rows, given_rows).max(1).tolist()
+    due_place = {term: n for n, term in enumerate(due)}
+    wanted_due = [due_place[term] for term in wanted]
+    new = [n for n, term in enumerate(given) if term not in q.terms]
+    every = [*given, *due, *asked]
+    rows = vectors.of(every)
+    ends = len(given), len(given) + len(due)
+    like = likeness(rows[ends[0] : ends[1]], rows[: ends[0]])
+    nearest = like.max(1).tolist()
+    best = [nearest[n] for n in wanted_due]
     heavy = list(weights.values())
     for n, term in enumerate(wanted):
         if term in place:
             best[n] = 1.0
     missed = [n for n, term in enumerate(wanted) if term not in place]
     missed_weight = sum(heavy[n] for n in missed)
-    new = [n for n, term in enumerate(given) if term not in q.terms]
-    given_heavy = [rarity(term) for term in given]
-    explained = [
-        1.0 if given[n] in e.terms else share
-        for n, share in zip(new, likeness(given_rows[new], due_rows).max(1).tolist(), strict=True)
-    ]
-    new_heavy = [given_heavy[n] for n in new]
-    # Quarters and whole numbers: sums are exact.
-    loads = given_rows * (4 * np.array(given_heavy))[:, None]
-    want = (4 * np.array(heavy)) @ wanted_rows
-    said, fresh = loads.sum(0), loads[new].sum(0)
-    meant = np.array([4 * rarity(term) for term in due]) @ due_rows
-    asked = np.array([4 * rarity(term) for term in q.terms]) @ asked_rows
-    near = [
-        nearness(want, loads[[place[term] for term in sentence - q.terms]].sum(0))
-        for sentence in c.sentences[:20]
-    ]
+    nearest = like.max(0).tolist()
+    explained = [1.0 if given[n] in e.terms else nearest[n] for n in new]
+    loads = [*map(rarity, every)]
+    new_heavy = [loads[n] for n in new]
+    # Sums of vectors, each of other terms. Quarters and whole numbers: all sums are exact.
+    parts = [[place[term] for term in sentence - q.terms] for sentence in c.sentences[:20]]
+    chosen = np.zeros((5 + len(parts), len(every)))
+    chosen[0, [ends[0] + n for n in wanted_due]] = 1
+    chosen[1, : ends[0]] = 1
+    chosen[2, new] = 1
+    chosen[3, ends[0] : ends[1]] = 1
+    chosen[4, ends[1] :] = 1
+    for n, part in enumerate(parts, 5):
+        chosen[n, part] = 1
+    want, said, fresh, meant, put, *told = chosen @ (rows * (4 * np.array(loads))[:, None])
+    near = [nearness(want, one) for one in told]
     found = (
         _share(sum(b * w for b, w in zip(best, heavy, strict=True)), sum(heavy)),
         min(best),
@@ -882,8 +937,8 @@ def _meaning(
         nearness(want, said),
         nearness(want, fresh),
         nearness(meant, said),
-        nearness(asked, said),
-        nearness(asked, meant),
+        nearness(put, said),
+        nearness(put, meant),
         max(near, default=-1),
         near[0] if near else -1,
     )
@@ -1090,9 +1145,16 @@ def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
 _GRAM = re.compile(rf"[{_CJK}]|[^\W\d_{_CJK}]+(?:'[^\W\d_]+)?|\d+")
 
 
-def word_sequences(flat: str) -> set[str]:
-    """Returns all sequences of one to three words of a folded text, any number as 0."""
+def word_sequences(flat: str) -> set[int]:
+    """Returns all sequences of one to three words of a folded text, any number as 0.
+
+    They are known by their `checksum`, that of a longer one continued from the shorter one's.
+    """
     words = ["0" if w[0].isdecimal() else w for w in _GRAM.findall(flat)]
-    pairs = map(" ".join, zip(words, words[1:], strict=False))
-    triples = map(" ".join, zip(words, words[1:], words[2:], strict=False))
-    return {*words, *pairs, *triples}
+    if not words:
+        return set()
+    text = "\n".join(words).encode("utf-8", "surrogatepass")
+    single = [*map(crc32, text.split(b"\n"))]
+    following = text.replace(b"\n", b"\n ").split(b"\n")[1:]
+    pairs = [*map(crc32, following, single)]
+    return {*single, *pairs, *map(crc32, following[1:], pairs)}

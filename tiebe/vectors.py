@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class WordVectors:
     def of(self, stems: Iterable[str]) -> npt.NDArray[np.float32]:
         """Returns (stems, `SIZE`) their vectors, zero for unknown ones."""
         get, last = self.places.get, len(self.rows) - 1
-        return self.rows.take([get(checksum(stem), last) for stem in stems], 0)
+        return self.rows.take([*map(get, map(checksum, stems), repeat(last))], 0)
 
 
 @lru_cache(1 << 16)

@@ -271,7 +271,7 @@ def _look(row: Row, rarities: dict[int, float]) -> tuple[dict[str, float], npt.N
         lambda flat: 0.0,
         vectors.load(),
     )
-    return seen, np.array(sorted(map(checksum, word_sequences(flat))), np.uint32)
+    return seen, np.array(sorted(word_sequences(flat)), np.uint32)
 
 
 def _read_all(
