@@ -18,7 +18,6 @@ from tiebe import judge
 from tiebe.cascade import SHARES
 from tiebe.offline import (
     NAME,
-    Forest,
     Judgement,
     judge_offline,
     load,
@@ -164,7 +163,7 @@ def test_nothing_is_settled_in_a_language_without_labels(language: str) -> None:
 
 def test_the_data_file_is_small_and_says_the_same_after_a_round_trip() -> None:
     data = DATA_FILE.read_bytes()
-    assert len(data) < 400_000
+    assert len(data) < 300_000
     with DATA_FILE.open("rb") as file:
         model = read_model(file)
     out = io.BytesIO()
@@ -194,18 +193,14 @@ def run_python() -> Callable[[str], str]:
 def test_trees_asked_all_at_once_end_where_each_alone_does() -> None:
     forest = load().correct
     dice = np.random.default_rng(0)
-    rows = dice.choice(forest.number[forest.skip > 0], (70, len(forest.names)))  # over a block
+    borders = forest.border[np.isfinite(forest.border)]
+    rows = dice.choice(borders, (70, len(forest.names)))  # over a block
     for row, score in [*zip(rows, forest.score(rows), strict=True)][::23]:
         total = 0
-        for node in forest.roots.tolist():
-            while skip := int(forest.skip[node]):
-                node += 1 if row[forest.feature[node]] <= forest.number[node] else skip
-            total += int(forest.number[node])
+        for tree, leaves in enumerate(forest.leaves.tolist()):
+            asked = zip(forest.feature[:, tree], forest.border[:, tree], strict=True)
+            total += leaves[sum(bool(row[f] > b) << n for n, (f, b) in enumerate(asked))]
         assert score == total / forest.UNIT
-    with pytest.raises(ValueError, match="53 leaves"):
-        chain = np.append(np.tile([2, 0], 53), 0)  # a node, its leaf, and so on: 54 leaves
-        zeros = np.zeros(107)
-        Forest(forest.names, forest.roots[:1], zeros, zeros, chain, 53).score(rows)  # type: ignore[arg-type]
 
 
 # --- quality -------------------------------------------------------------------------------------
@@ -222,9 +217,9 @@ def test_the_figures_are_those_of_the_data_file() -> None:
 @pytest.mark.parametrize(
     ("kind", "agreement", "kappa", "refusal_f1", "off"),
     [
-        ("english", 0.899, 0.774, 0.959, 4.5),
+        ("english", 0.901, 0.778, 0.959, 4.5),
         ("native", 0.89, 0.733, 0.941, 4.5),
-        ("languages", 0.881, 0.707, 0.937, 9),
+        ("languages", 0.884, 0.717, 0.939, 9),
     ],
 )
 def test_how_well_it_imitates_what_it_had_not_seen(
@@ -239,10 +234,10 @@ def test_how_well_it_imitates_what_it_had_not_seen(
 @pytest.mark.parametrize(
     ("kind", "target", "settled", "agreement"),
     [
-        ("english", "0.99", 0.58, 0.985),
-        ("native", "0.99", 0.505, 0.985),
-        ("english", "0.97", 0.72, 0.965),
-        ("native", "0.97", 0.70, 0.962),
+        ("english", "0.99", 0.595, 0.985),
+        ("native", "0.99", 0.51, 0.985),
+        ("english", "0.97", 0.73, 0.965),
+        ("native", "0.97", 0.715, 0.962),
     ],
 )
 def test_what_a_cascade_settles_of_what_it_had_not_seen(
@@ -250,8 +245,7 @@ def test_what_a_cascade_settles_of_what_it_had_not_seen(
 ) -> None:
     found = FIGURES[kind]["cascade"][target]
     assert found["settled"] >= settled and found["agreement"] >= agreement
-    most = {"english": 0.5, "native": 1.1}[kind]
-    assert found["off_at_most"] <= most or target != "0.99"
+    assert found["off_at_most"] <= 1 or target != "0.99"
     assert not any(n["settled"] for n in FIGURES["languages"]["cascade"].values())
 
 
@@ -349,7 +343,7 @@ def test_what_fools_it_is_not_settled(shared: Path, split: str, kind: str, most:
 def test_training_learns_and_gives_the_same_twice(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("lightgbm")
+    pytest.importorskip("catboost")
     monkeypatch.syspath_prepend(str(ROOT / "training"))
     import train_offline as training  # type: ignore[import-not-found]
 

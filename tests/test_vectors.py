@@ -12,7 +12,8 @@ from tiebe.vectors import SIZE, likeness, load, nearness
         ("killed", "died", "voted"),
         ("rejected", "refused", "celebrated"),
         ("earthquake", "disaster", "minister"),
-        ("suspended", "blocked", "elected"),
+        ("banned", "prohibited", "elected"),
+        ("arrested", "detained", "launched"),
     ],
 )
 def test_what_means_the_like_is_nearer(one: str, near: str, far: str) -> None:

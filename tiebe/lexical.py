@@ -717,6 +717,15 @@ def _roots(c: Reading, words: Sequence[_Word], alike: Sequence[bool], rarity: Ra
     heavy = [rarity(w.stem) for w in words]
     whole = sum(heavy)
     small = [w.form in c.forms for w in words if not w.capital]
+
+    def told(capital: bool) -> float:
+        own = [
+            (w, like)
+            for w, like, word in zip(heavy, alike, words, strict=True)
+            if word.capital == capital
+        ]
+        return _share(sum(w for w, like in own if like), sum(w for w, _ in own))
+
     return {
         "root_recall": _share(sum(n * w for n, w in zip(near, heavy, strict=True)), whole),
         "root_least": min(near, default=-1),
@@ -725,6 +734,8 @@ def _roots(c: Reading, words: Sequence[_Word], alike: Sequence[bool], rarity: Ra
         "roots_share": _share(sum(w for n, w in zip(near, heavy, strict=True) if n >= 0.55), whole),
         "form_recall": _share(sum(w.form in c.forms for w in words), len(words)),
         "small_recall": _share(sum(small), len(small)),
+        "small_weighted_recall": told(False),
+        "capital_weighted_recall": told(True),
     }
 
 
@@ -737,6 +748,7 @@ def _order(
     q: Reading, e: Reading, c: Reading, weights: Mapping[str, float], rarity: Rarity
 ) -> _Found:
     order = list(dict.fromkeys(term for term in e.sequence if term in weights))
+    whole = sum(weights.values())
     hits = [term in c.terms for term in order]
     half = (len(hits) + 1) // 2
     places = [place for place, term in enumerate(c.sequence) if term in weights]
@@ -746,9 +758,12 @@ def _order(
     found = [first[term] for term in order if term in first]
     kept = sum(one < other for one, other in zip(found, found[1:], strict=False))
     linked = {pair for pair in pairs if pair[0] in weights or pair[1] in weights}
+    close = _close_pairs(e.sequence, weights)
     return {
         "order_kept": _share(kept, len(found) - 1) if found else -1,
         "wanted_pairs": _share(len(linked & given), len(linked)),
+        "close_pairs": _share(len(close & _close_pairs(c.sequence, weights)), len(close)),
+        "window_recall": _share(_densest(c.sequence, weights, max(6, len(e.sequence) + 3)), whole),
         "hit_density": _share(len(found), places[-1] - places[0] + 1) if places else -1,
         "first_three": _share(sum(hits[:3]), len(hits[:3])),
         "first_half": _share(sum(hits[:half]), half),
@@ -764,6 +779,36 @@ def _order(
 
 def _pairs(sequence: Sequence[str]) -> set[tuple[str, str]]:
     return set(zip(sequence, sequence[1:], strict=False))
+
+
+def _close_pairs(sequence: Sequence[str], weights: Mapping[str, float]) -> set[tuple[str, str]]:
+    """Two wanted terms, the second at most three after the first."""
+    places = [place for place, term in enumerate(sequence) if term in weights]
+    return {
+        (sequence[one], sequence[other])
+        for n, one in enumerate(places)
+        for other in places[n + 1 : n + 4]
+        if other - one <= 3
+    }
+
+
+def _densest(sequence: Sequence[str], weights: Mapping[str, float], width: int) -> float:
+    """The most weight of distinct wanted terms that stand within `width` terms."""
+    places = [place for place, term in enumerate(sequence) if term in weights]
+    inside: Counter[str] = Counter()
+    most = weight = 0.0
+    start = 0
+    for place in places:
+        term = sequence[place]
+        weight += 0 if inside[term] else weights[term]
+        inside[term] += 1
+        while places[start] <= place - width:
+            gone = sequence[places[start]]
+            inside[gone] -= 1
+            weight -= 0 if inside[gone] else weights[gone]
+            start += 1
+        most = max(most, weight)
+    return most
 
 
 def _replaced(q: Reading, e: Reading, c: Reading, rarity: Rarity) -> float:
@@ -815,6 +860,13 @@ def _sentences(
         if c.sentences
         else -1,
     }
+    told = [(0.0, 0.0)]
+    for sentence, hit in zip(c.sentences, hits, strict=True):
+        if hit:
+            got_here = sum(weights[t] for t in hit)
+            all_here = got_here + sum(rarity(t) for t in sentence - e.terms - q.terms)
+            told.append((2 * got_here / (whole + all_here), got_here / all_here))
+    found["best_f1"], found["best_precision"] = max(told)
     for name, span in (("sentence", 1), ("neighbours", 2)):
         best, place, got = 0.0, 0, set[str]()
         for at in range(len(hits)):
@@ -1043,21 +1095,24 @@ def _figures(q: Reading, e: Reading, c: Reading, language: str) -> _Found:
             return 2
         return int(off < 0.03)
 
+    def adds_up(parts: Sequence[float], whole: Sequence[float]) -> bool:
+        return len(parts) > 1 and (sum(parts[:2]) in whole or sum(parts) in whole)
+
     values = (
         given[0] == first,
         off[0],
         given[0] >= first,
-        min(off),
         off[-1],
         given[0] in due[1:],
         max(map(fit, given, off)),
+        adds_up(due, given) or adds_up(given, due),
     )
     return found | dict(zip(_FIGURES, map(float, values), strict=True))
 
 
 _FIGURES = (
-    *("figure_same", "figure_off", "figure_above", "figure_nearest", "figure_last_off"),
-    *("figure_other", "figure_fits"),
+    *("figure_same", "figure_off", "figure_above", "figure_last_off", "figure_other"),
+    *("figure_fits", "figure_adds_up"),
 )
 
 

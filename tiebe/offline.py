@@ -9,7 +9,7 @@ numbers and their sum does not depend on any order.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any, BinaryIO, ClassVar, cast
 
@@ -41,74 +41,34 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Forest:
-    """Decision trees as arrays over all their nodes, each tree's in depth-first order."""
+    """Oblivious decision trees: all nodes of one level of a tree ask the same."""
 
     names: npt.NDArray[np.str_]
     """(features,) what columns hold."""
-    roots: npt.NDArray[np.int32]
-    """(trees,) first node of each tree."""
     feature: npt.NDArray[np.uint8]
-    """(nodes,) column asked."""
-    number: Floats
-    """(nodes,) up to and with which the left child, the node after, comes next; of a leaf: its log
-    odds in units of 1 / `UNIT`."""
-    skip: npt.NDArray[np.uint8]
-    """(nodes,) how far off the right child is; 0 of a leaf."""
-    depth: int
+    """(levels, trees) column asked."""
+    border: Floats
+    """(levels, trees) above which the answer is yes."""
+    leaves: npt.NDArray[np.int16]
+    """(trees, 2 ** levels) log odds in units of 1 / `UNIT`; the yes of level n adds 2 ** n to a
+    leaf's place."""
 
     UNIT: ClassVar[int] = 1 << 16
-    LEAVES: ClassVar[int] = 53
-    """The most of a tree: a float64 has that many bits."""
     ROWS: ClassVar[int] = 64
     """Scored at once: few enough for the processor's cache."""
 
     def score(self, table: Floats) -> npt.NDArray[np.float64]:
         """Returns the log odds of each row of `table` (rows, features)."""
-        steps, place, leaves = self._plan
-        out = np.empty(len(table))
+        trees, width = self.leaves.shape
+        first = np.arange(0, trees * width, width)[:, None]
+        total = np.empty(len(table))
         for start in range(0, len(table), self.ROWS):
             columns = table[start : start + self.ROWS].T.copy()
-            left = np.full((len(place), columns.shape[1]), (1 << self.LEAVES) - 1)
-            for column, number, kept in steps:
-                yes = (columns.take(column, 0) <= number).view(np.int8)
-                left[: len(column)] &= kept | -yes  # -1 has all bits
-            # Exact in float64, the exponent of which tells the highest bit.
-            highest = (left.astype(np.float64).view(np.int64) >> 52) - 1023
-            out[start : start + self.ROWS] = leaves.take(place - highest).sum(0)
-        return out / self.UNIT
-
-    @cached_property
-    def _plan(self) -> tuple[list[tuple[Ints, Floats, Ints]], Ints, npt.NDArray[np.float64]]:
-        """How to find the leaves of all trees at once, the way of QuickScorer (Lucchese 2015).
-
-        The leaves that a tree may still end in are bits, its first leaf the highest one. Whatever
-        the order in which its nodes are asked, each that says no takes away the leaves of its left
-        child; the highest bit that is left is then the leaf that the row ends in. So the first
-        nodes of all trees are asked together, then the second ones.
-
-        Returns:
-            By step, of the trees that have so many nodes: column asked, number, and bits kept by a
-            no; (trees, 1) place of the first leaf of each, plus its bit; (leaves,) their numbers.
-        """
-        leaf = self.skip == 0
-        before = np.append(0, np.cumsum(leaf))
-        inner = np.flatnonzero(~leaf)
-        tree = np.searchsorted(self.roots, inner, "right") - 1
-        rank = before[inner] - before[self.roots[tree]]
-        width = before[inner + self.skip[inner]] - before[inner]
-        kept = ~(((1 << width) - 1) << (self.LEAVES - rank - width))
-        nodes = np.bincount(tree, minlength=len(self.roots))
-        if nodes.max() >= self.LEAVES:
-            raise ValueError(f"a tree has more than {self.LEAVES} leaves")
-        order = np.argsort(-nodes, kind="stable")  # trees with more nodes come first
-        first = np.append(0, np.cumsum(nodes))[order]
-        steps = []
-        for step in range(nodes.max()):
-            at = first[nodes[order] > step] + step
-            column = self.feature[inner[at]].astype(np.int64)
-            steps.append((column, self.number[inner[at], None], kept[at, None]))
-        place = before[self.roots[order], None] + self.LEAVES - 1
-        return steps, place, self.number[leaf].astype(np.float64)
+            leaf = np.repeat(first, columns.shape[1], 1)
+            for level, (feature, border) in enumerate(zip(self.feature, self.border, strict=True)):
+                leaf += (columns.take(feature, 0) > border[:, None]).astype(np.int64) << level
+            total[start : start + self.ROWS] = self.leaves.take(leaf).sum(0, np.int64)
+        return total / self.UNIT
 
     def arrays(self, prefix: str) -> dict[str, Any]:
         """Returns what `load` reads."""
@@ -117,8 +77,7 @@ class Forest:
     @classmethod
     def load(cls, data: Mapping[str, Any], prefix: str) -> "Forest":
         """Returns the forest among the arrays of a data file."""
-        held = {part.name: data[f"{prefix}_{part.name}"] for part in fields(cls)}
-        return cls(**held | {"depth": int(held["depth"])})
+        return cls(**{part.name: data[f"{prefix}_{part.name}"] for part in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True)

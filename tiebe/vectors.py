@@ -1,8 +1,8 @@
 """What words mean, roughly: vectors of frequent English stems.
 
-They tell that `suspended` and `blocked` are near and `suspended` and `elected` are not, where
-letters cannot. `training/word_vectors.py` reduced them from the sentence encoder all-MiniLM-L6-v2
-(Apache 2.0). Numbers are small and whole, so that all machines get the same sums.
+They tell that `arrested` and `detained` are near and `arrested` and `launched` are not, where
+letters cannot. `training/word_vectors.py` learned them from which words stand near each other in
+articles. Numbers are small and whole, so that all machines get the same sums.
 """
 
 import math
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 __all__ = ["SIZE", "WordVectors", "checksum", "likeness", "load", "nearness"]
 
-SIZE = 24
+SIZE = 32
 _FILE = "words-1.npz"
 
 

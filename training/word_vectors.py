@@ -1,12 +1,11 @@
-"""Writes what words mean, for the offline judge: tiebe/words-1.npz, some minutes.
+"""Writes what words mean, for the offline judge: tiebe/words-1.npz, a minute.
 
-    python training/word_vectors.py MODEL
+    python training/word_vectors.py
 
-MODEL is the folder of sentence-transformers/all-MiniLM-L6-v2 (Apache 2.0) as the Hub gives it, with
-model.safetensors and tokenizer.json. Each word that is frequent in the judged answers is encoded by
-itself; words of one stem are averaged, and all are reduced to few dimensions. No verdict is used.
-The encoder is six layers of plain algebra, written out here since its library is a hundred times
-the size of this project.
+Words that stand near the same words are near in meaning: the vectors come from how often the stems
+of English words stand together in the cited articles, the events, the questions and the expected
+answers (positive pointwise mutual information, reduced by singular values; Levy and Goldberg 2014).
+No answer of a model and no verdict is used.
 """
 
 import os
@@ -21,9 +20,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from safetensors.numpy import load_file
-from scipy.special import erf
-from tokenizers import Tokenizer
+from scipy import sparse
+from scipy.sparse.linalg import svds
 
 from tiebe.lexical import fold, lexicon
 from tiebe.vectors import SIZE, checksum
@@ -31,100 +29,77 @@ from tiebe.vectors import SIZE, checksum
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "upstream"
 OUT = ROOT / "tiebe" / "words-1.npz"
-LAYERS, HEADS, LENGTH = 6, 12, 5
-STEMS, WORDS = 4000, 12000
-Floats = npt.NDArray[np.float32]
+LENGTH = 5  # letters of a stem
+STEMS = 4000  # kept
+LEAST = 8  # times a stem stands in the texts
+WINDOW = 5  # stems to either side
+AXES = 128  # before the last reduction
+ARTICLE = 6000  # characters read of an article
+Floats = npt.NDArray[np.float64]
 
 
-class Encoder:
-    """The sentence encoder, for single words."""
-
-    def __init__(self, folder: Path) -> None:
-        self.weights = load_file(folder / "model.safetensors")
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self.tokenizer.no_padding()
-
-    def encode(self, words: Sequence[str]) -> Floats:
-        """Returns (words, dimensions) the vector of each word, of length 1."""
-        found = np.empty((len(words), self.weights["embeddings.LayerNorm.bias"].size), np.float32)
-        tokens = [self.tokenizer.encode(word).ids for word in words]
-        lengths = np.array(list(map(len, tokens)))
-        for length in np.unique(lengths):
-            for places in np.array_split(np.flatnonzero(lengths == length), 1 + len(words) // 256):
-                if len(places):
-                    found[places] = self.run(np.array([tokens[place] for place in places]))
-        return found
-
-    def run(self, ids: npt.NDArray[np.int64]) -> Floats:
-        """Returns (words, dimensions) the mean over the tokens of words of one length."""
-        table = "embeddings.{}_embeddings.weight".format
-        x = self.weights[table("word")][ids] + self.weights[table("position")][: ids.shape[1]]
-        x = self.norm(x + self.weights[table("token_type")][0], "embeddings.LayerNorm")
-        for number in range(LAYERS):
-            name = f"encoder.layer.{number}."
-            mixed = self.attend(x, name + "attention.")
-            x = self.norm(x + mixed, name + "attention.output.LayerNorm")
-            inner = self.linear(x, name + "intermediate.dense")
-            inner = inner * 0.5 * (1 + erf(inner / np.float32(np.sqrt(2))))
-            x = self.norm(x + self.linear(inner, name + "output.dense"), name + "output.LayerNorm")
-        mean = x.mean(1)
-        return mean / np.linalg.norm(mean, axis=1, keepdims=True)
-
-    def attend(self, x: Floats, name: str) -> Floats:
-        """Returns what multi-head attention adds."""
-        q, k, v = (
-            self.linear(x, f"{name}self.{part}").reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
-            for part in ("query", "key", "value")
-        )
-        scores = np.exp(q @ k.swapaxes(2, 3) / np.float32(np.sqrt(q.shape[-1])))
-        mixed = (scores / scores.sum(-1, keepdims=True)) @ v
-        return self.linear(mixed.swapaxes(1, 2).reshape(x.shape), name + "output.dense")
-
-    def linear(self, x: Floats, name: str) -> Floats:
-        """Returns an affine map of rows."""
-        return x @ self.weights[name + ".weight"].T + self.weights[name + ".bias"]
-
-    def norm(self, x: Floats, name: str) -> Floats:
-        """Returns rows with mean and variance as learned."""
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-12)
-        return x * self.weights[name + ".weight"] + self.weights[name + ".bias"]
+def read_texts(folder: Path) -> list[str]:
+    """Returns English articles, events, questions and expected answers, each once."""
+    rows = pd.read_parquet(folder / "qa.parquet").query("language == 'english'")
+    events = pd.read_parquet(folder / "events.parquet")
+    texts = (
+        rows.text.dropna().astype(str).str[:ARTICLE],
+        events.event_text.dropna().astype(str),
+        rows.question + " " + rows.answer,
+    )
+    return list(dict.fromkeys(text for part in texts for text in part))
 
 
-def frequent_words(folder: Path) -> dict[str, int]:
-    """Returns the words of most texts, the most frequent first, with the number of texts."""
-    judged = pd.read_parquet(folder / "judged.parquet")
-    judged = judged[judged.language == "english"]
-    texts = [*judged.model_answer, *(judged.question + " " + judged.answer).drop_duplicates()]
-    found = Counter(w for t in texts for w in set(re.findall(r"[^\W\d_]{2,}", fold(t))))
-    small = lexicon("en").stop
-    ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return dict([(word, n) for word, n in ranked if word not in small][:WORDS])
+def neighbours(texts: Sequence[Sequence[int]], count: int) -> sparse.csr_matrix:
+    """Returns (count, count) how often stems stand together, nearer ones more."""
+    total = sparse.csr_matrix((count, count), dtype=np.float64)
+    flat = np.concatenate([np.array([*text, *[-1] * WINDOW]) for text in texts])
+    for distance in range(1, WINDOW + 1):
+        one, other = flat[:-distance], flat[distance:]
+        known = (one >= 0) & (other >= 0)
+        weight = np.full(known.sum(), (WINDOW + 1 - distance) / WINDOW)
+        total += sparse.csr_matrix((weight, (one[known], other[known])), shape=(count, count))
+    return total + total.T
+
+
+def information(together: sparse.csr_matrix) -> sparse.csr_matrix:
+    """Returns positive pointwise mutual information; frequent contexts are flattened a little."""
+    found = together.tocoo()
+    own = together.sum(axis=1).A1
+    context = own**0.75
+    context /= context.sum()
+    value = np.log(found.data / (own[found.row] * context[found.col]))
+    kept = value > 0
+    return sparse.csr_matrix((value[kept], (found.row[kept], found.col[kept])), found.shape)
+
+
+def reduce(table: Floats, size: int) -> Floats:
+    """Returns rows of length 1 along the `size` axes on which they differ most."""
+    table = table / np.linalg.norm(table, axis=1, keepdims=True)
+    table = table - table.mean(0)
+    *_, axes = np.linalg.svd(table, full_matrices=False)
+    reduced = table @ axes[:size].T
+    return reduced / np.linalg.norm(reduced, axis=1, keepdims=True)
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--data", type=click.Path(path_type=Path, exists=True), default=DATA)
 @click.option("--out", type=click.Path(path_type=Path), default=OUT)
-def main(model: Path, data: Path, out: Path) -> None:
+def main(data: Path, out: Path) -> None:
     """Writes the vectors of frequent stems."""
-    words = frequent_words(data)
-    encoder = Encoder(model)
-    sums: dict[str, Floats] = {}
-    count: Counter[str] = Counter()
-    for (word, n), vector in zip(words.items(), encoder.encode(list(words)), strict=True):
-        stem = word[:LENGTH]
-        sums[stem] = sums.get(stem, 0) + n * vector
-        count[stem] += n
-    stems = sorted(stem for stem, _ in count.most_common(STEMS))
-    table = np.stack([sums[stem] for stem in stems])
-    table /= np.linalg.norm(table, axis=1, keepdims=True)
-    table -= table.mean(0)
-    *_, axes = np.linalg.svd(table, full_matrices=False)
-    reduced = table @ axes[:SIZE].T
-    reduced *= 127 / np.linalg.norm(reduced, axis=1, keepdims=True)
+    words = [re.findall(r"[^\W\d_]{2,}", fold(text)) for text in read_texts(data)]
+    found = Counter(word[:LENGTH] for text in words for word in text)
+    ranked = sorted((s for s, n in found.items() if n >= LEAST), key=lambda s: (-found[s], s))
+    place = {stem: n for n, stem in enumerate(ranked)}
+    texts = [[place.get(word[:LENGTH], -1) for word in text] for text in words]
+    start = np.random.default_rng(0).normal(size=len(ranked))
+    axes, strength, _ = svds(information(neighbours(texts, len(ranked))), AXES, v0=start)
+    small = {word[:LENGTH] for word in lexicon("en").stop}
+    stems = sorted([stem for stem in ranked if stem not in small][:STEMS])
+    table = reduce((axes * np.sqrt(strength))[[place[stem] for stem in stems]], SIZE)
     keys = np.array(list(map(checksum, stems)), np.uint32)
     with out.open("wb") as file:
-        np.savez(file, keys=keys, rows=np.rint(reduced).clip(-127, 127).astype(np.int8))
+        np.savez(file, keys=keys, rows=np.rint(127 * table).clip(-127, 127).astype(np.int8))
     click.echo(f"{out}: {len(stems)} stems, {out.stat().st_size} bytes")
 
 
