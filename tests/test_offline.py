@@ -218,8 +218,8 @@ def test_the_figures_are_those_of_the_data_file() -> None:
     ("kind", "agreement", "kappa", "refusal_f1", "off"),
     [
         ("english", 0.901, 0.778, 0.959, 4.5),
-        ("native", 0.89, 0.733, 0.941, 4.5),
-        ("languages", 0.884, 0.717, 0.939, 9),
+        ("native", 0.89, 0.733, 0.944, 4.5),
+        ("languages", 0.884, 0.716, 0.942, 9),
     ],
 )
 def test_how_well_it_imitates_what_it_had_not_seen(
@@ -235,7 +235,7 @@ def test_how_well_it_imitates_what_it_had_not_seen(
     ("kind", "target", "settled", "agreement"),
     [
         ("english", "0.99", 0.595, 0.985),
-        ("native", "0.99", 0.51, 0.985),
+        ("native", "0.99", 0.505, 0.985),
         ("english", "0.97", 0.73, 0.965),
         ("native", "0.97", 0.715, 0.962),
     ],

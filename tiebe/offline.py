@@ -95,6 +95,8 @@ class OfflineModel:
     """That had labels; then `other`."""
     slopes: Floats
     """(languages, 2) slope and offset of the log odds that the imitated judge says correct."""
+    refusal_cuts: Floats
+    """(languages,) log odds of a refusal from which on an answer is taken for one."""
     refusal_slope: Floats
     """(3,) of the log odds that it says incorrect where the answer is taken for a refusal: of those
     of a refusal, of those of correct, and offset."""
@@ -134,6 +136,7 @@ def read_model(file: BinaryIO) -> OfflineModel:
             phrase_bias=int(data["phrase_bias"]),
             languages=tuple(str(code) for code in data["languages"]),
             slopes=data["slopes"],
+            refusal_cuts=data["refusal_cuts"],
             refusal_slope=data["refusal_slope"],
             targets=data["targets"],
             thresholds=data["thresholds"],
@@ -151,6 +154,7 @@ def write_model(model: OfflineModel, file: BinaryIO) -> None:
         phrase_bias=np.int32(model.phrase_bias),
         languages=np.array(model.languages),
         slopes=model.slopes,
+        refusal_cuts=model.refusal_cuts,
         refusal_slope=model.refusal_slope,
         targets=model.targets,
         thresholds=model.thresholds,
@@ -219,9 +223,16 @@ def judge_offline(
     chosen = [best[place] for place in range(len(codes))]
     seen, table = [seen[at] for at in chosen], table[chosen]
     declines = model.refusal.score(table[:, [*map(names.index, model.refusal.names.tolist())]])
-    slopes = model.slopes[[model.languages.index(code) for code in codes]]
+    places = [model.languages.index(code) for code in codes]
     says = np.array([row["candidate_terms"] > 0 for row in seen])
-    correct, refusal, margin = decide(right[chosen], declines, says, slopes, model.refusal_slope)
+    correct, refusal, margin = decide(
+        right[chosen],
+        declines,
+        says,
+        model.slopes[places],
+        model.refusal_cuts[places],
+        model.refusal_slope,
+    )
     return [
         Judgement(
             correct=bool(correct[n]),
@@ -240,6 +251,7 @@ def decide(
     declines: npt.NDArray[np.float64],
     says: npt.NDArray[np.bool_],
     slopes: Floats,
+    refusal_cuts: Floats,
     refusal_slopes: Floats,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
     """Returns what the log odds of both forests mean.
@@ -249,12 +261,13 @@ def decide(
         declines: (n,) log odds of a refusal.
         says: (n,) whether the answer has any term.
         slopes: (n, 2) see `OfflineModel`.
+        refusal_cuts: (n,) see `OfflineModel`.
         refusal_slopes: (3,) see `OfflineModel`.
 
     Returns:
         (n,) correct, (n,) refusal, (n,) log odds that the imitated judge agrees on correct.
     """
-    refusal = (declines > 0) & says
+    refusal = (declines > refusal_cuts) & says
     margin = slopes[:, 0] * right + slopes[:, 1]
     correct = (margin > 0) & says & ~refusal
     declined = refusal_slopes[0] * declines + refusal_slopes[1] * right + refusal_slopes[2]

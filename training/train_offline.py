@@ -486,13 +486,18 @@ class Calibration:
     """See `OfflineModel`."""
 
     slopes: Floats
+    refusal_cuts: Floats
     refusal_slopes: Floats
     thresholds: Floats
 
     def judge(self, table: Table, scores: Scores, languages: Ints) -> Judged:
         """Judges all rows as `tiebe.offline` does."""
         correct, refusal, margin = decide(
-            *scores, table.says, self.slopes[languages], self.refusal_slopes
+            *scores,
+            table.says,
+            self.slopes[languages],
+            self.refusal_cuts[languages],
+            self.refusal_slopes,
         )
         sure = np.array([confidence(m) for m in np.nan_to_num(margin).tolist()])
         settled = (sure >= self.thresholds[languages].T) & ~(correct & table.doubted)
@@ -509,14 +514,20 @@ def calibrate(table: Table, scores: Scores, languages: Ints, rows: Bools) -> Cal
     count = len(LANGUAGES)
     agreed = table.column("correct")
     right, declines = scores
-    refusal = (declines > 0) & table.says
+    cuts = np.zeros(count, np.float32)
+    english = languages == LANGUAGES.index("en")
+    for group in (english, ~english):
+        own = rows & group & table.says
+        cuts[np.unique(languages[group])] = _best_cut(declines[own], table.column("refusal")[own])
+    refusal = (declines > cuts[languages]) & table.says
     slopes = np.tile(np.array([1, 0], np.float32), (count, 1))
     for n in np.unique(languages[rows]):
         own = rows & (languages == n) & ~refusal & table.says
         slopes[n] = _logistic(right[own, None], agreed[own])
     own = rows & refusal
     refusal_slopes = _logistic(np.stack([declines[own], right[own]], axis=1), ~agreed[own])
-    plain = Calibration(slopes, refusal_slopes, np.zeros((count, len(TARGETS)), np.float32))
+    anything = np.zeros((count, len(TARGETS)), np.float32)
+    plain = Calibration(slopes, cuts, refusal_slopes, anything)
     thresholds = np.full((count, len(TARGETS)), 2, np.float32)
     judged = plain.judge(table, scores, languages)
     may = rows & judged.settled[0]
@@ -528,7 +539,16 @@ def calibrate(table: Table, scores: Scores, languages: Ints, rows: Bools) -> Cal
             hits = (judged.correct == agreed)[used]
             sure = judged.confidence[used]
             thresholds[n] = [_least(sure, hits, weight, target) for target in TARGETS]
-    return Calibration(slopes, refusal_slopes, thresholds)
+    return Calibration(slopes, cuts, refusal_slopes, thresholds)
+
+
+def _best_cut(declines: npt.NDArray[np.float64], refusal: Bools) -> float:
+    """The log odds in tenths from which on calling rows refusals gives the best F1 all around."""
+    cuts = np.arange(-10, 11) / 10
+    called = declines[:, None] > cuts
+    both = (called & refusal[:, None]).sum(0)
+    f1 = 2 * both / np.maximum(called.sum(0) + refusal.sum(), 1)
+    return float(cuts[2 + np.argmax(np.convolve(f1, np.ones(5), "valid"))]) if len(refusal) else 0.0
 
 
 def _logistic(x: npt.NDArray[np.float64], y: Bools) -> Floats:
@@ -583,6 +603,7 @@ def model_of(table: Table, scores: dict[str, Scores]) -> OfflineModel:
         phrase_bias=learned.phrases.bias,
         languages=LANGUAGES,
         slopes=slopes,
+        refusal_cuts=np.append(near.refusal_cuts[:-1], far.refusal_cuts[-1]),
         refusal_slope=near.refusal_slopes,
         targets=np.array(TARGETS, np.float32),
         thresholds=near.thresholds,
