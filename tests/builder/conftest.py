@@ -1,10 +1,14 @@
 """Fixtures of the builder's tests."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
+import requests
 import web_server
 
 from builder.about import Citation
@@ -17,6 +21,20 @@ def site() -> Iterator[web_server.Site]:
     """A web for this test; its requests are logged."""
     with web_server.running() as site:
         yield site
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """What was asked for, and when, by the client's clock: a site's thread may wake late."""
+    sent: list[tuple[str, float]] = []
+    get = requests.Session.get
+
+    def noted(self: requests.Session, url: str, **options: Any) -> requests.Response:
+        sent.append((unquote(url), time.monotonic()))
+        return get(self, url, **options)
+
+    monkeypatch.setattr(requests.Session, "get", noted)
+    return sent
 
 
 @pytest.fixture(scope="session")
