@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tiebe.lexical import STEM
 from tiebe.vectors import SIZE, likeness, load, nearness
 
 
@@ -17,7 +18,7 @@ from tiebe.vectors import SIZE, likeness, load, nearness
     ],
 )
 def test_what_means_the_like_is_nearer(one: str, near: str, far: str) -> None:
-    words = load().of(word[:5] for word in (one, near, far))
+    words = load().of(word[:STEM] for word in (one, near, far))
     like = likeness(words, words)
     assert like[0, 1] > 0.4 and like[0, 1] > like[0, 2] + 0.2
     assert like == pytest.approx(like.T) and np.diag(like) == pytest.approx(np.ones(3), abs=0.03)

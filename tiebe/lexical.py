@@ -34,6 +34,8 @@ __all__ = [
 # Read of a text: answers are short, and a stranger's megabyte must not cost seconds.
 _LIMIT = 3000
 _GREATEST = 1e24  # numbers: no answer has a greater one
+STEM = 5
+"""Letters of a word that its forms have in common."""
 _PLAIN = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "`": "'", "“": '"', "”": '"', "«": '"', "»": '"'}
     | {"ı": "i", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe"}
@@ -224,7 +226,7 @@ class _Word(NamedTuple):
     form: str
     """Folded."""
     stem: str
-    """What forms of the word have in common: the first five letters."""
+    """What forms of the word have in common: the first `STEM` letters."""
     sound: str
     """Its consonants, the same in Latin and Cyrillic letters: names are known by them."""
     capital: bool
@@ -250,7 +252,7 @@ def _word(token: str) -> _Word:
         return _Word(_WORD, form, sound[:3], sound, False)
     plain = form.translate(_LATIN).replace("ph", "f").replace("ch", "s").translate(_MERGED)
     sound = _DOUBLED.sub(r"\1", _SILENT.sub("", plain))
-    return _Word(_WORD, form, form[:5], sound, first.isupper())
+    return _Word(_WORD, form, form[:STEM], sound, first.isupper())
 
 
 def _digits(token: str) -> float:
@@ -314,19 +316,18 @@ def read(text: str, language: str) -> Reading:
         text: Any text; hostile ones cost no more than others.
         language: ISO 639 code; words of English are known besides.
     """
-    text = text[:_LIMIT]
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    flat = fold(text)
-    return _gone_through(text, language).reading(flat)
+    text = _normal(text)
+    return _gone_through(text, language).reading(fold(text))
 
 
 def _terms(text: str, language: str) -> frozenset[str]:
     """The terms of a text, without the rest of its reading."""
+    return frozenset(_gone_through(_normal(text), language).sequence)
+
+
+def _normal(text: str) -> str:
     text = text[:_LIMIT]
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    return frozenset(_gone_through(text, language).sequence)
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 def _gone_through(text: str, language: str) -> "_Reader":

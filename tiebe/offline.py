@@ -36,7 +36,6 @@ IMITATES = "DeepSeek-V3"
 _FILE = "offline-1.npz"
 
 Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Ta
 
 
 def _vary(rows: Sequence[Row], family: Sequence[str]) -> tuple[list[Row], Ints]:
-    """Makes answers from rows: a chain of thought, tricks, a frame."""
+    """Makes answers from rows: a chain of thought, tricks, a frame; one without its question."""
     chance = random.Random(0)
     others: dict[str, list[str]] = {}
     for row in rows:
@@ -531,10 +531,9 @@ def calibrate(table: Table, scores: Scores, languages: Ints, rows: Bools) -> Cal
     thresholds = np.full((count, len(TARGETS)), 2, np.float32)
     judged = plain.judge(table, scores, languages)
     may = rows & judged.settled[0]
-    native = may & ~np.isin(languages, [LANGUAGES.index("en"), LANGUAGES.index(OTHER)])
     for n in np.unique(languages[rows]):
         if LANGUAGES[n] != OTHER:
-            used = native if native[languages == n].any() else may & (languages == n)
+            used = may & (english if LANGUAGES[n] == "en" else ~english)
             weight = np.where(languages[used] == n, 1, NEIGHBOUR_WEIGHT)
             hits = (judged.correct == agreed)[used]
             sure = judged.confidence[used]

@@ -23,13 +23,12 @@ import pandas as pd
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from tiebe.lexical import fold, lexicon
+from tiebe.lexical import STEM, fold, lexicon
 from tiebe.vectors import SIZE, checksum
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "upstream"
 OUT = ROOT / "tiebe" / "words-1.npz"
-LENGTH = 5  # letters of a stem
 STEMS = 4000  # kept
 LEAST = 8  # times a stem stands in the texts
 WINDOW = 5  # stems to either side
@@ -88,13 +87,13 @@ def reduce(table: Floats, size: int) -> Floats:
 def main(data: Path, out: Path) -> None:
     """Writes the vectors of frequent stems."""
     words = [re.findall(r"[^\W\d_]{2,}", fold(text)) for text in read_texts(data)]
-    found = Counter(word[:LENGTH] for text in words for word in text)
+    found = Counter(word[:STEM] for text in words for word in text)
     ranked = sorted((s for s, n in found.items() if n >= LEAST), key=lambda s: (-found[s], s))
     place = {stem: n for n, stem in enumerate(ranked)}
-    texts = [[place.get(word[:LENGTH], -1) for word in text] for text in words]
+    texts = [[place.get(word[:STEM], -1) for word in text] for text in words]
     start = np.random.default_rng(0).normal(size=len(ranked))
     axes, strength, _ = svds(information(neighbours(texts, len(ranked))), AXES, v0=start)
-    small = {word[:LENGTH] for word in lexicon("en").stop}
+    small = {word[:STEM] for word in lexicon("en").stop}
     stems = sorted([stem for stem in ranked if stem not in small][:STEMS])
     table = reduce((axes * np.sqrt(strength))[[place[stem] for stem in stems]], SIZE)
     keys = np.array(list(map(checksum, stems)), np.uint32)
