@@ -201,6 +201,23 @@ def test_answers_can_be_filtered_searched_and_turned(opened, verdicts):
     assert page.inner_text("#page").startswith("Page 2 of")
 
 
+@pytest.mark.parametrize(("width", "split"), [(1366, "english"), (390, "native")])
+def test_nothing_moves_when_a_chart_is_drawn(opened, width, split):
+    it = opened(width=width)
+    it.page.check(f"input[name=split][value={split}]")
+    places = """() => Array.from(
+        document.querySelectorAll("section, figure.card, .foot, #filters, footer"),
+        node => [node.id || node.className, node.getBoundingClientRect().top + scrollY],
+    )"""
+    before = it.page.evaluate(places)
+    assert it.page.locator("[data-chart]:not([data-drawn])").count() >= 8
+    it.scroll_through()
+    assert it.page.evaluate(places) == before
+    for chart in it.page.locator("[data-chart]").all():
+        assert chart.locator("svg").bounding_box()["height"] == chart.bounding_box()["height"]
+    assert it.quiet()
+
+
 def test_the_keyboard_is_enough(opened):
     page = opened().page
     page.keyboard.press("Tab")

@@ -137,11 +137,28 @@ const stale = new Set();
 const near = new Set();
 const views = new Map();
 
+const isNarrow = (node) => node.clientWidth < 420;
+const columnsOf = (narrow) => (narrow ? 1 : 4);
+
+/** The height of a chart with its axis and legend. It is kept free from the start: were the page to
+ * move when a chart is drawn, a press that began on a button would end beside it. */
+function heightOf({ spec }, narrow) {
+  const encodings = [spec, ...(spec.layer ?? [])].map((part) => part.encoding ?? {});
+  const { name } = spec.data ?? spec.layer[0].data;
+  const count = (field) => unique(rowsOf(name).map((row) => display(field, row[field]))).length;
+  const plot = spec.height.step ? spec.height.step * Math.max(1, count(encodings.find((e) => e.y).y.field)) : spec.height;
+  const axis = encodings.find((e) => e.x).x.axis.title ? 45 : 28;
+  const key = encodings.find((e) => e.color?.legend)?.color;
+  if (!key) return plot + axis;
+  const lines = Math.ceil((key.scale.domain?.length ?? count(key.field)) / columnsOf(narrow)) + (key.legend.title ? 1 : 0);
+  return plot + axis + 14 + 16 * lines;
+}
+
 async function draw(node) {
   stale.delete(node);
   const chart = report.charts[node.dataset.chart];
   const spec = themed(chart.spec);
-  const narrow = node.clientWidth < 420;
+  const narrow = isNarrow(node);
   spec.datasets = Object.fromEntries(
     chart.tables.map((name) => [
       name,
@@ -151,25 +168,22 @@ async function draw(node) {
       }),
     ]),
   );
-  Object.assign(spec, { $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", description: chart.alt });
-  if (spec.height.step) {
-    // A height in pixels: with a step Vega-Lite warns about the width that follows the window.
-    const lowest = spec.layer?.[0] ?? spec;
-    const field = (spec.encoding?.y ?? lowest.encoding.y).field;
-    const lines = unique(spec.datasets[(spec.data ?? lowest.data).name].map((row) => row[field]));
-    spec.height = Math.max(1, lines.length) * spec.height.step;
-  }
+  Object.assign(spec, {
+    $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+    width: "container",
+    // Axis and legend included; the plot takes what they leave.
+    height: node.clientHeight,
+    autosize: { type: "fit", contains: "padding" },
+    description: chart.alt,
+  });
   const settings = config();
   if (narrow) Object.assign(settings.axis, { labelLimit: 110, labelFontSize: 11 });
-  settings.legend.columns = narrow ? 1 : 4;
+  settings.legend.columns = columnsOf(narrow);
   const result = await vegaEmbed(node, spec, { actions: false, renderer: "svg", ast: true, logLevel: 1, config: settings, tooltip: showTip });
   views.get(node)?.finalize();
   views.set(node, result.view);
   // A layer without a mark has nothing to say to a screen reader.
   for (const layer of node.querySelectorAll("g[role=graphics-symbol]:empty")) layer.removeAttribute("role");
-  node.querySelector(".caption")?.remove();
-  const caption = chart.captions[state.split];
-  if (caption) node.append(make("p", { class: "caption" }, caption));
   node.dataset.drawn = "true";
 }
 
@@ -186,10 +200,16 @@ const watcher = new IntersectionObserver(
 );
 
 function drawAll() {
-  for (const node of document.querySelectorAll("[data-chart]")) {
+  const nodes = [...document.querySelectorAll("[data-chart]")];
+  // All widths are read before the first height is set: the page is laid out once.
+  const heights = nodes.map((node) => heightOf(report.charts[node.dataset.chart], isNarrow(node)));
+  for (const [i, node] of nodes.entries()) {
+    node.style.height = `${heights[i]}px`;
+    const caption = node.parentNode.querySelector(".caption");
+    if (caption) caption.textContent = report.charts[node.dataset.chart].captions[state.split] ?? "";
     stale.add(node);
-    if (near.has(node)) draw(node);
   }
+  for (const node of near) draw(node);
 }
 
 // Tables
