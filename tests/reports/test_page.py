@@ -51,6 +51,18 @@ class Page:
         return True
 
 
+def cut_off(page):
+    """The labels of legends that reach beyond their chart."""
+    return page.evaluate(
+        """[...document.querySelectorAll("[data-chart] svg")].flatMap(svg => {
+            const edge = svg.getBoundingClientRect().right;
+            return [...svg.querySelectorAll(".role-legend text")]
+                .filter(text => text.getBoundingClientRect().right > edge)
+                .map(text => text.textContent);
+        })"""
+    )
+
+
 def counted(page, start):
     """Waits until the number of answers begins so."""
     sync_api.expect(page.locator("#count")).to_have_text(re.compile(f"^{start}"))
@@ -423,4 +435,6 @@ def test_the_given_verdicts_make_a_page_that_is_small_and_quick(opened, shared, 
     page.evaluate("new Promise(requestAnimationFrame)")
     assert time.monotonic() - start <= 2
     it.scroll_through()
+    assert page.locator("[data-chart] svg .role-legend text").count() > 0
+    assert cut_off(page) == []
     assert it.quiet()

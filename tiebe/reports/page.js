@@ -137,28 +137,30 @@ const stale = new Set();
 const near = new Set();
 const views = new Map();
 
-const isNarrow = (node) => node.clientWidth < 420;
-const columnsOf = (narrow) => (narrow ? 1 : 4);
+const shapes = new Map();
 
-/** The height of a chart with its axis and legend. It is kept free from the start: were the page to
- * move when a chart is drawn, a press that began on a button would end beside it. */
-function heightOf({ spec }, narrow) {
+/** The height of a chart with its axis and legend, and the legend's columns, of which none is cut
+ * off. The height is kept free from the start: were the page to move when a chart is drawn, a press
+ * that began on a button would end beside it. */
+function shapeOf({ spec }, width) {
   const encodings = [spec, ...(spec.layer ?? [])].map((part) => part.encoding ?? {});
   const { name } = spec.data ?? spec.layer[0].data;
-  const count = (field) => unique(rowsOf(name).map((row) => display(field, row[field]))).length;
-  const plot = spec.height.step ? spec.height.step * Math.max(1, count(encodings.find((e) => e.y).y.field)) : spec.height;
+  const valuesOf = (field) => unique(rowsOf(name).map((row) => display(field, row[field])));
+  const plot = spec.height.step ? spec.height.step * Math.max(1, valuesOf(encodings.find((e) => e.y).y.field).length) : spec.height;
   const axis = encodings.find((e) => e.x).x.axis.title ? 45 : 28;
   const key = encodings.find((e) => e.color?.legend)?.color;
-  if (!key) return plot + axis;
-  const lines = Math.ceil((key.scale.domain?.length ?? count(key.field)) / columnsOf(narrow)) + (key.legend.title ? 1 : 0);
-  return plot + axis + 14 + 16 * lines;
+  if (!key) return { height: plot + axis, columns: 1 };
+  const labels = key.scale.domain ?? valuesOf(key.field);
+  const column = 30 + Math.min(160, 7 * Math.max(0, ...labels.map((label) => label.length)));
+  const columns = Math.max(1, Math.min(4, Math.floor((width - 150) / column)));
+  const lines = Math.ceil(labels.length / columns) + (key.legend.title ? 1 : 0);
+  return { height: plot + axis + 14 + 16 * lines, columns };
 }
 
 async function draw(node) {
   stale.delete(node);
   const chart = report.charts[node.dataset.chart];
   const spec = themed(chart.spec);
-  const narrow = isNarrow(node);
   spec.datasets = Object.fromEntries(
     chart.tables.map((name) => [
       name,
@@ -177,8 +179,8 @@ async function draw(node) {
     description: chart.alt,
   });
   const settings = config();
-  if (narrow) Object.assign(settings.axis, { labelLimit: 110, labelFontSize: 11 });
-  settings.legend.columns = columnsOf(narrow);
+  if (node.clientWidth < 420) Object.assign(settings.axis, { labelLimit: 110, labelFontSize: 11 });
+  settings.legend.columns = shapes.get(node).columns;
   const result = await vegaEmbed(node, spec, { actions: false, renderer: "svg", ast: true, logLevel: 1, config: settings, tooltip: showTip });
   views.get(node)?.finalize();
   views.set(node, result.view);
@@ -202,9 +204,9 @@ const watcher = new IntersectionObserver(
 function drawAll() {
   const nodes = [...document.querySelectorAll("[data-chart]")];
   // All widths are read before the first height is set: the page is laid out once.
-  const heights = nodes.map((node) => heightOf(report.charts[node.dataset.chart], isNarrow(node)));
-  for (const [i, node] of nodes.entries()) {
-    node.style.height = `${heights[i]}px`;
+  for (const node of nodes) shapes.set(node, shapeOf(report.charts[node.dataset.chart], node.clientWidth));
+  for (const node of nodes) {
+    node.style.height = `${shapes.get(node).height}px`;
     const caption = node.parentNode.querySelector(".caption");
     if (caption) caption.textContent = report.charts[node.dataset.chart].captions[state.split] ?? "";
     stale.add(node);
