@@ -1,6 +1,7 @@
 import json
 import sys
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -153,6 +154,35 @@ def test_compare_prints_what_changed_and_writes_flips(run, tmp_path):
     assert (change["first"], change["second"], change["difference"]) == ("one", "two", 1.0)
     assert "learned" in (tmp_path / "flips.csv").read_text()
     assert run("compare", files[0]).exit_code == 1
+
+
+FORMULA = '=HYPERLINK("http://x.example";"Ana")'
+
+
+def test_no_text_is_a_formula_in_the_tables_of_a_report(run, tmp_path):
+    path, out = tmp_path / "verdicts.jsonl", tmp_path / "out"
+    rows = [
+        {"id": str(n), "model": model, "split": "english", "correct": n < 2 * right}
+        for model, right in ((FORMULA, 3), ("@m", 5), ("o-1", 1))
+        for n in range(12)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run("report", path, "--out", out).exit_code == 0
+    ranking, differences = (pd.read_csv(out / f"{name}.csv") for name in ("ranking", "differences"))
+    assert set(ranking["model"]) == {f"'{FORMULA}", "'@m", "o-1"}
+    assert differences["difference"].dtype == float and min(differences["difference"]) < 0
+
+
+def test_no_answer_is_a_formula_in_the_flips(run, tmp_path):
+    for name, answer in (("one", FORMULA), ("two", "-5")):
+        row = {"id": "1", "model": name, "question": "Who?", "model_answer": answer}
+        line = json.dumps(row | {"correct": name == "two"})
+        (tmp_path / f"{name}.jsonl").write_text(line + "\n")
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    assert run("compare", *files, "--flips", tmp_path / "flips.csv").exit_code == 0
+    (flip,) = pd.read_csv(tmp_path / "flips.csv", dtype=str).to_dict("records")
+    assert (flip["model_answer"], flip["model_answer_second"]) == (f"'{FORMULA}", "'-5")
+    assert flip["question"] == "Who?"
 
 
 def test_compare_tells_that_two_judged(run, tmp_path):

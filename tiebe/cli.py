@@ -195,6 +195,7 @@ def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: b
 
     from tiebe.errors import SettingsError
     from tiebe.reports.comparison import compare_releases, compare_runs
+    from tiebe.reports.tables import write_csv
     from tiebe.scores import Bootstrap, judge_notes
 
     for path in paths:
@@ -216,7 +217,7 @@ def compare_(paths: tuple[Path, ...], flips: Path | None, draws: int, as_json: b
         for note in judge_notes(pd.concat(runs.values(), ignore_index=True)):
             click.echo(note, err=True)
     if flips is not None:
-        found.flips.to_csv(flips, index=False)
+        write_csv(found.flips, flips)
     show({name: table.data for name, table in found.tables.items()}, as_json=as_json)
 
 

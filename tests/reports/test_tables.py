@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from tiebe.errors import RecordError
-from tiebe.reports.tables import TABLES, Inputs, latex, make_tables, plain
+from tiebe.reports.tables import TABLES, Inputs, latex, make_tables, plain, write_csv
 from tiebe.scores import Bootstrap, frame, score
 
 
@@ -121,3 +121,19 @@ def test_text_shows_percent_and_marks_small_groups():
     assert "50.0%" in text and "n < 30" in text and "–" in text
     source = latex(table, caption="Models")
     assert r"a\&b\_c" in source and r"50.0\%" in source and r"\toprule" in source
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\uff1d", "\t", "\r", "\n"])
+def test_a_text_like_a_formula_is_quoted_and_no_number_is(tmp_path, start):
+    path = tmp_path / "table.csv"
+    data = pd.DataFrame({"text": [f"{start}1", "a\r=1"], "n": [-1, 2], "x": [-0.5, None]})
+    data["mixed"] = pd.Series([-3, None], dtype=object)
+    write_csv(data, path)
+    quoted = f'"\'{start}1"' if start in "\r\n" else f"'{start}1"
+    lines = ["text,n,x,mixed", f"{quoted},-1,-0.5,-3", '"a\r=1",2,,', ""]
+    assert path.read_bytes().decode() == "\r\n".join(lines)
+
+
+def test_a_table_without_lines_has_its_header(tmp_path):
+    write_csv(pd.DataFrame({"text": [], "n": []}), tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text() == "text,n\n"

@@ -27,7 +27,7 @@ from tiebe.models import find_model
 from tiebe.records import read_rows
 from tiebe.regions import LANGUAGES, REGIONS
 from tiebe.reports.charts import make_charts
-from tiebe.reports.tables import EVENTS, Inputs, Table, make_tables
+from tiebe.reports.tables import EVENTS, Inputs, Table, make_tables, write_csv
 from tiebe.scores import SMALL, Rows, frame, judge_notes, texts
 
 __all__ = ["report"]
@@ -134,7 +134,7 @@ def report(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables.values():
-        table.data.to_csv(folder / f"{table.name}.csv", index=False, float_format="%.6g")
+        write_csv(table.data, folder / f"{table.name}.csv")
     path = folder / "index.html"
     path.write_text(_page(inputs, tables), encoding="utf-8")
     return path

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -30,7 +31,7 @@ from tiebe.scores import (
     score,
 )
 
-__all__ = ["EVENTS", "TABLES", "Inputs", "Table", "latex", "make_tables", "plain"]
+__all__ = ["EVENTS", "TABLES", "Inputs", "Table", "latex", "make_tables", "plain", "write_csv"]
 
 EVENTS: Mapping[str, str | None] = MappingProxyType({"all": None, "before 2023": "2023-01"})
 """The two windows of Figure 3: the month before which events lie, None for all of them."""
@@ -399,3 +400,23 @@ def latex(data: pd.DataFrame, caption: str = "") -> str:
     style = cells.style.hide(axis="index").format(escape="latex")
     style = style.format_index(escape="latex", axis=1)
     return str(style.to_latex(hrules=True, caption=caption or None))
+
+
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+"""How a text begins that a spreadsheet takes for a formula (OWASP, "CSV Injection")."""
+
+
+def write_csv(data: pd.DataFrame, path: Path) -> None:
+    """Writes a table as a CSV file for people: a single quote stands before text like a formula.
+
+    Names and answers are strangers' words, and a spreadsheet would run them. Numbers stay numbers.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+
+    def harmless(cell: object) -> object:
+        return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+    # Lines end as RFC 4180 has it: else older Pythons quote no lone CR, which would end a line too.
+    data.map(harmless).to_csv(path, index=False, float_format="%.6g", lineterminator="\r\n")
