@@ -18,6 +18,7 @@ from tiebe.scores import (
     gaps,
     question_type,
     score,
+    texts,
     truncated,
 )
 
@@ -497,3 +498,9 @@ def test_coverage_counts_each_question_once():
         "native": 2,
         "questions": 3,
     }
+
+
+def test_what_no_page_can_show_is_replaced_and_white_space_stays():
+    given = ["nul \x00 and \x1b[31m", "\x85\x7f", "a\tb\r\nc\x0cd", "\ud800", ["x\x00", "y"]]
+    shown = ["nul \ufffd and \ufffd[31m", "\ufffd\ufffd", "a\tb\r\nc\x0cd", "?", "x\ufffd / y"]
+    assert list(texts(pd.DataFrame({"t": given}), "t")) == shown

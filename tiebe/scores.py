@@ -223,7 +223,8 @@ def truncated(answer: str, finish: str = "") -> bool:
 def texts(data: pd.DataFrame, name: str) -> pd.Series:
     """Returns a column as strings, empty where it is null or absent; 2018.0 is "2018".
 
-    A list becomes its members with slashes between, what UTF-8 cannot say a question mark.
+    A list becomes its members with slashes between, what UTF-8 cannot say a question mark, and a
+    control character, which HTML does not know and nobody sees, U+FFFD; white space stays.
     """
     if name not in data:
         return pd.Series("", index=data.index, dtype=object)
@@ -233,12 +234,13 @@ def texts(data: pd.DataFrame, name: str) -> pd.Series:
     column = column.astype(object)
     known = column.where(column.notna(), "")
     kept = [" / ".join(map(str, v)) if isinstance(v, list) else str(v) for v in known]
-    clean = [text.encode("utf-8", "replace").decode() for text in kept]
+    clean = [_CONTROL.sub("\ufffd", text.encode("utf-8", "replace").decode()) for text in kept]
     return pd.Series(clean, index=data.index, dtype=object)
 
 
 _ADDED = ("macro_region", "period", "question_type", "cutoff", "item", "cluster")
 _SPLIT = {"": "", "en": "english", "english": "english"}
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 _INTERROGATIVE = re.compile(r"\b(what|how\s+many|which|when|who|whom|whose|why|how|where)\b")
 
 

@@ -337,6 +337,30 @@ def test_hostile_words_are_shown_as_words(opened, tmp_path):
     assert it.quiet()
 
 
+def test_control_characters_are_shown_as_what_cannot_be_shown(opened, tmp_path):
+    every = "".join(map(chr, (*range(32), *range(0x7F, 0xA0))))
+    names = ("model", "region", "year", "question", "answer", "model_answer", "reasoning", "judge")
+    rows = [
+        dict.fromkeys(names, f"{name}{every}") | {"split": "english", "id": n, "correct": n > 2}
+        for name in ("one", "two")
+        for n in range(6)
+    ]
+    survey = pd.DataFrame({"country": [f"C{every}"], "events": [3], "tier": ["1-64"]})
+    path = report(rows, tmp_path, survey=survey)
+    for file in tmp_path.iterdir():
+        text = file.read_text("utf-8")
+        assert not re.search(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]", text), file.name
+    html = path.read_text("utf-8")
+    assert not re.search(r"\\u00[01]", html[: html.index('id="packed"')])
+    it = opened(path)
+    counted(it.page, "12 of")
+    it.page.select_option("select[name=model]", index=1)
+    counted(it.page, "6 of")
+    assert "\ufffd" in it.page.inner_text(".result .answered .text >> nth=0")
+    assert "\ufffd" in it.page.inner_text(".answers")
+    assert it.quiet()
+
+
 def test_the_page_has_no_way_to_run_markup(folder):
     html = (folder / "index.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)[1]

@@ -29,6 +29,7 @@ from tiebe.scores import (
     frame,
     gaps,
     score,
+    texts,
 )
 
 __all__ = ["EVENTS", "TABLES", "Inputs", "Table", "latex", "make_tables", "plain", "write_csv"]
@@ -284,6 +285,7 @@ def _availability(inputs: Inputs) -> pd.DataFrame:
     if missing:
         raise RecordError(f"the survey has no column {' and '.join(missing)}")
     table = inputs.survey[["country", "events", "tier"]].astype({"events": int})
+    table = table.assign(country=texts(table, "country"), tier=texts(table, "tier"))
     return table.sort_values("events", ascending=False, kind="stable")
 
 
