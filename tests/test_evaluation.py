@@ -323,6 +323,35 @@ def test_a_run_without_verdicts_says_how_far_it_is(tmp_path: Path) -> None:
     assert "nothing is judged yet" in CliRunner().invoke(main, ["score", str(tmp_path)]).stderr
 
 
+def test_what_is_not_judged_yet_is_left_out_of_a_report_and_named(tmp_path: Path) -> None:
+    runs = [tmp_path / name for name in ("begun", "done", "lm-eval", "none")]
+    for run in runs[:2]:
+        evaluate(candidate, judge="offline", questions=QUESTIONS, run=run)
+    for path in (runs[0] / "verdicts.jsonl", *(runs[0] / "judge").iterdir()):
+        path.unlink()
+    for run in runs[2:]:
+        run.mkdir()
+    (runs[2] / "samples_tiebe_2026.jsonl").write_text("{}\n")
+
+    def told(*args: object) -> Any:
+        return CliRunner().invoke(main, [str(a) for a in args])
+
+    made = told("report", *runs, "--out", tmp_path / "report")
+    assert made.exit_code == 0 and made.stdout == f"{tmp_path / 'report' / 'index.html'}\n"
+    begun, samples, none = made.stderr.splitlines()
+    assert begun.startswith(f"warning: left out {runs[0]}: nothing is judged yet, 12 answers are")
+    assert begun.endswith("run `tiebe evaluate` on it again, which goes on where it was")
+    assert samples.endswith(f"judge them by `tiebe judge {runs[2]} --out FILE`")
+    assert none.startswith(f"warning: left out {runs[3]}: no run folder of that kind")
+    alone = told("score", runs[1], "--json")
+    assert told("score", *runs, "--json").stdout == alone.stdout and alone.exit_code == 0
+    failed = told("report", runs[0], runs[3], "--out", tmp_path / "out")
+    assert failed.exit_code == 1 and not (tmp_path / "out").exists()
+    assert failed.stderr.startswith(f"error: {runs[0]}: nothing is judged yet")
+    missing = told("report", runs[1], tmp_path / "missing", "--out", tmp_path / "out")
+    assert missing.exit_code == 1 and "missing: no such file or run folder" in missing.stderr
+
+
 def test_a_plan_says_what_it_does_not_know_and_nothing_that_cannot_be() -> None:
     def told(model: Any, judge: Any = "offline", **more: Any) -> str:
         return str(plan(model, judge=judge, questions=QUESTIONS, **more))

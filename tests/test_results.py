@@ -86,7 +86,7 @@ def test_samples_of_lm_eval_are_answers(tmp_path: Path) -> None:
     assert {row["model"] for row in read_answers(folder)} == {"org/model-7b"}
     judged = CliRunner().invoke(main, ["judge", str(folder), "--model", "offline"])
     assert [json.loads(line)["correct"] for line in judged.stdout.splitlines()] == [True, False]
-    with pytest.raises(RecordError, match="answers without verdicts: judge them"):
+    with pytest.raises(RecordError, match="answers without verdicts: judge them by `tiebe judge"):
         list(read_verdicts(folder))
 
 

@@ -1,6 +1,7 @@
 """`tiebe`: asks models, judges, scores and reports. The only module here that prints."""
 
 import contextlib
+import itertools
 import logging
 import math
 import os
@@ -264,14 +265,27 @@ def run_names(paths: tuple[Path, ...]) -> list[str]:
 def read_verdicts(
     paths: tuple[Path, ...], after: str | None = None, before: str | None = None
 ) -> Any:
-    """Returns the verdicts of all paths between two months as `tiebe.scores.frame` has them."""
+    """Returns the verdicts of all paths between two months as `tiebe.scores.frame` has them.
+
+    Folders in which nothing is judged yet are left out and named, unless all are such.
+    """
+    from tiebe.errors import UnjudgedError
     from tiebe.results import apart
     from tiebe.results import read_verdicts as read
     from tiebe.scores import between, frame
 
-    names = run_names(paths)
-    rows = apart({name: read(path) for name, path in zip(names, paths, strict=True)})
-    return between(frame(rows), after, before)
+    runs, unjudged = {}, []
+    for name, path in zip(run_names(paths), paths, strict=True):
+        rows = read(path)
+        try:
+            runs[name] = itertools.chain([next(rows)], rows)
+        except UnjudgedError as error:
+            unjudged.append(error)
+    if not runs:
+        raise unjudged[0]
+    for why in unjudged:
+        click.echo(f"warning: left out {why}", err=True)
+    return between(frame(apart(runs)), after, before)
 
 
 def read_labels(path: Path) -> Any:

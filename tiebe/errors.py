@@ -5,6 +5,7 @@ TiebeError
 ├ SettingsError(ValueError)   unknown region, model, key …: the value, what was expected, names
 ├ PromptError(ValueError)     a prompt that cannot be found, parsed or filled in
 ├ RecordError(ValueError)     file:line: field
+│ └ UnjudgedError             a run folder without a verdict yet
 ├ VersionError(LookupError)   a release that is not the one asked for
 ├ FetchError(OSError)         .url .status .reason
 ├ ModelError                  .model .fatal: the provider failed after retries; fatal stops the run
@@ -31,6 +32,7 @@ __all__ = [
     "ReplyError",
     "SettingsError",
     "TiebeError",
+    "UnjudgedError",
     "VersionError",
     "nearest",
 ]
@@ -61,6 +63,10 @@ class PromptError(TiebeError, ValueError):
 
 class RecordError(TiebeError, ValueError):
     """A line of a file is not the record it should be."""
+
+
+class UnjudgedError(RecordError):
+    """A run folder holds no verdict yet; others can be scored without it."""
 
 
 class VersionError(TiebeError, LookupError):

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from tiebe.errors import RecordError
+from tiebe.errors import RecordError, UnjudgedError
 
 __all__ = [
     "COLUMNS",
@@ -316,13 +316,14 @@ def read_rows(
 
 def _nothing(run: Path, stage: str) -> RecordError:
     """The error of a run folder that holds nothing of a stage."""
+    kind = UnjudgedError if stage == "judge" else RecordError
     if stage == "judge" and any((run / "answer").glob("*.jsonl")):
         answers = sum(1 for _ in read_rows(run, stage="answer"))
-        return RecordError(
+        return kind(
             f"{run}: nothing is judged yet, {answers:,} answers are there: run `tiebe evaluate` on "
             "it again, which goes on where it was"
         )
-    return RecordError(f"{run}: no run folder of that kind, there is nothing in {stage}/*.jsonl")
+    return kind(f"{run}: no run folder of that kind, there is nothing in {stage}/*.jsonl")
 
 
 def csv_lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tiebe.answers import flat, without_label
-from tiebe.errors import RecordError
+from tiebe.errors import RecordError, UnjudgedError
 from tiebe.llm import visible
 from tiebe.models import find_model
 from tiebe.records import Answer, from_row, read_rows
@@ -24,10 +24,14 @@ def read_verdicts(path: Path) -> Iterator[dict[str, Any]]:
         path: A run folder, a JSONL file, or upstream's files, see `read_upstream`.
 
     Raises:
+        UnjudgedError: A folder holds no verdict.
         RecordError: See `tiebe.records.read_rows`; every row must have `correct`.
     """
     if path.is_dir() and _files(path, _SAMPLES):
-        raise RecordError(f"{path}: lm-eval's samples are answers without verdicts: judge them")
+        raise UnjudgedError(
+            f"{path}: lm-eval's samples are answers without verdicts: judge them by `tiebe judge "
+            f"{path} --out FILE`"
+        )
     if _files(path, _UPSTREAM):
         yield from read_upstream(path)
     else:
