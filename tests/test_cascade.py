@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from tiebe.cascade import LEAST, Agreement, Calibration, cascade_name, drawn, wanted
 from tiebe.cli import main
 from tiebe.errors import ModelError, RecordError, SettingsError
-from tiebe.evaluation import evaluate, plan
+from tiebe.evaluation import evaluate, plan, plan_judging
 from tiebe.judges import Judge
 from tiebe.llm import Budget, open_model
 from tiebe.records import read_rows, record_id
@@ -148,6 +148,19 @@ def test_nothing_is_settled_outside_tiebe_until_it_was_measured(
     m.asked.clear()
     verdicts = by(given)
     assert sum(v.decided_by == "offline" for v in verdicts) > 80 and len(m.asked) < 70
+
+
+def test_a_plan_of_judging_counts_what_is_settled_or_all_before_a_calibration() -> None:
+    m = model()
+    by = judge(m)
+    given = rows(60)
+    told = plan_judging(by, given)
+    assert told.rows == 60 == told.verdicts + told.settled and not m.asked
+    assert f", {told.settled} settled offline" in str(told)
+    by(given)
+    assert len(m.asked) == told.verdicts == told.usage["m"]["calls"]
+    first = str(plan_judging(by, given, calibrate=True)).splitlines()[0]
+    assert first == "60 rows: 0 judged already, at most 60 to be judged"
 
 
 def test_a_calibration_that_falls_short_settles_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -250,6 +250,45 @@ def test_a_second_call_tells_that_nothing_was_paid_for_again(tmp_path: Path) -> 
         assert "judged by m: 4 calls, 340 tokens, less than $0.01 now; 8 calls, 680" in told(12)
 
 
+def test_judging_tells_first_what_it_would_ask(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    lines = [json.dumps(row | {"model_answer": "Ann"}) + "\n" for row in QUESTIONS]
+    missing = json.dumps(QUESTIONS[0] | {"model_answer": None}) + "\n"
+    with llm_server.running() as server:
+        args = ["judge", str(rows), "--model", "m", "--base-url", server.base_url]
+        args += ["--concurrency", "1", "--out", str(out)]
+
+        def told(lines: list[str], *more: str) -> list[str]:
+            rows.write_text("".join(lines))
+            done = CliRunner().invoke(main, [*args, *more])
+            assert done.exit_code == 0, done.output
+            return done.stdout.splitlines()
+
+        first, usage, cost = told([*lines, lines[0], missing], "--dry-run", "--price", "1000", "0")
+        assert first == "14 rows: 0 judged already, 12 to be judged, 1 without an answer"
+        assert usage.startswith("m: 12 calls, about ") and usage.endswith(" tokens in, 1,020 out")
+        tokens = int(usage.split()[4].replace(",", ""))
+        assert tokens > 12 * 500
+        assert cost == (
+            f"cost: ${tokens / 1000:.2f}; time: about 0 min at 2 s a call, within a day in files "
+            "(--batch)"
+        )
+        assert server.stats()["requests"] == 0 and not out.exists()
+        told(lines[:8])
+        out.unlink()
+        first, usage, cost = told(lines, "--dry-run")
+        assert first == "12 rows: 8 judged already, 4 to be judged"
+        assert cost.startswith("cost: unknown without the price of m (--price IN OUT);")
+        assert server.stats()["requests"] == 8 and not out.exists()
+        told(lines)
+        assert told(lines, "--dry-run") == ["12 rows: 12 judged already, 0 to be judged"]
+        args[3:6] = ["offline"]
+        assert told(lines, "--dry-run") == ["12 rows: 0 judged already, 12 to be judged"]
+        rows.write_text('{"question": "Who?", "answer": [], "model_answer": "Ann"}\n')
+        failed = CliRunner().invoke(main, [*args, "--dry-run"])
+        assert failed.exit_code == 1 and "rows.jsonl: row 1: answer: no accep" in failed.stderr
+
+
 def test_a_limit_needs_a_price_and_a_body_is_an_object(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"question": "Who?", "answer": "Ann"}\n')

@@ -428,6 +428,9 @@ concurrency = click.option(
 )
 
 
+dry_run = click.option("--dry-run", is_flag=True, help="Only tell what it would ask and cost.")
+
+
 engine_options = options(
     click.option(
         "--engine",
@@ -715,6 +718,7 @@ def judge_of(given: dict[str, Any], budget: Any, **options: Any) -> Any:
     metavar="N",
     help="Judge N yourself, on a page; see below.",
 )
+@dry_run
 @out
 def judge_(
     rows: Path,
@@ -723,6 +727,7 @@ def judge_(
     calibrate: int | None,
     column: tuple[str, ...],
     annotate: int | None,
+    dry_run: bool,
     out: Path | None,
     engine: str,
     address: str | None,
@@ -737,6 +742,7 @@ def judge_(
     With --annotate N a page opens on which you judge N questions, each with the answer of one
     model, both drawn at random; --out names the CSV file that your labels are kept in.
     """
+    from tiebe.evaluation import plan_judging
     from tiebe.judges import OFFLINE, usage_of, verdict_fields
     from tiebe.results import read_answers
 
@@ -758,6 +764,10 @@ def judge_(
         refuse("cascade", "calibrate")
     judge = judge_of(given, budget, columns=own, unanswerable=unanswerable, cascade=cascade)
     given_rows = read(columns)
+    if dry_run:
+        with of_file(rows):
+            click.echo(plan_judging(judge, given_rows, calibrate=bool(calibrate), budget=budget))
+        return
     with engine_of(engine, address) as runs, of_file(rows):
         if calibrate:
             click.echo(str(judge.calibrate(given_rows, calibrate)), err=True)
@@ -889,7 +899,7 @@ def exam_(as_json: bool, **given: Any) -> None:
 @engine_options
 @click.option("--cutoff", metavar="MONTH", help="The last one that the model knows of, 2024-06.")
 @click.option("--report/--no-report", default=True, help="Write RUN/report as well.")
-@click.option("--dry-run", is_flag=True, help="Only tell what it would ask and cost.")
+@dry_run
 def evaluate_(
     run: Path | None,
     prompt: str | None,

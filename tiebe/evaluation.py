@@ -7,11 +7,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, Unpack
 
 from tiebe.answers import (
     BASE,
@@ -25,7 +25,7 @@ from tiebe.answers import (
     prompted,
 )
 from tiebe.batches import has_files
-from tiebe.engine import Engine, Stage, run_stage
+from tiebe.engine import Engine, Stage, pending, run_stage
 from tiebe.errors import RecordError, SettingsError
 from tiebe.journal import Journal
 from tiebe.judges import OFFLINE, Case, Judge, chosen, is_own, measured, usage_of
@@ -46,7 +46,18 @@ from tiebe.records import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Judged", "Plan", "Result", "Selection", "evaluate", "event_judge", "plan"]
+__all__ = [
+    "JudgePlan",
+    "Judged",
+    "Plan",
+    "Requests",
+    "Result",
+    "Selection",
+    "evaluate",
+    "event_judge",
+    "plan",
+    "plan_judging",
+]
 
 PROMPT = "event-1"
 """The judge's prompt for questions of this benchmark: their events did happen."""
@@ -220,8 +231,42 @@ ANSWER_TOKENS, VERDICT_TOKENS = 80, 85
 """Of an answer and a verdict: the mean of seven models on the paper's questions."""
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """What requests to models would take, before they are made.
+
+    Attributes:
+        usage: Calls and tokens by model name; of answers that there are not yet, an estimate.
+        cost: Dollars, where the models' prices are known.
+        seconds: At `SECONDS` a call.
+        unpriced: The models whose prices would have to be known.
+        in_files: Whether all models can be asked in files.
+    """
+
+    usage: Mapping[str, Mapping[str, int]]
+    cost: float | None
+    seconds: float
+    unpriced: tuple[str, ...] = ()
+    in_files: bool = False
+    _priced_by: ClassVar[str] = "--price IN OUT"
+
+    def _lines(self) -> Iterator[str]:
+        for name, usage in self.usage.items():
+            calls, prompt = usage["calls"], usage["prompt_tokens"]
+            completion = usage["completion_tokens"]
+            yield f"{name}: {calls:,} calls, about {prompt:,} tokens in, {completion:,} out"
+        if self.usage:
+            names = " and ".join(self.unpriced)
+            cost = f"unknown without the price of {names} ({self._priced_by})"
+            if self.cost is not None:
+                cost = dollars(self.cost)
+            minutes = f"{self.seconds / 60:.0f} min at {SECONDS:g} s a call"
+            files = ", within a day in files (--batch)" if self.in_files else ""
+            yield f"cost: {cost}; time: about {minutes}{files}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Requests):
     """What an evaluation would still ask, before it does.
 
     Attributes:
@@ -229,42 +274,51 @@ class Plan:
         answers: How many of them are to be asked.
         verdicts: How many answers are to be judged by the judge's model, or offline.
         settled: About how many the offline judge settles for it in a cascade.
-        usage: Tokens of both by model name; of answers that there are not yet, an estimate.
-        cost: Dollars, where the models' prices are known.
-        seconds: At `SECONDS` a call.
-        unpriced: The models whose prices would have to be known.
-        in_files: Whether all models can be asked in files.
     """
 
     questions: int
     answers: int
     verdicts: int
     settled: int
-    usage: Mapping[str, Mapping[str, int]]
-    cost: float | None
-    seconds: float
-    unpriced: tuple[str, ...] = ()
-    in_files: bool = False
+    _priced_by: ClassVar[str] = "--price IN OUT; of a judge --judge-price IN OUT"
 
     def __str__(self) -> str:
-        lines = [
+        first = (
             f"{self.questions:,} questions: {self.answers:,} to be asked, "
             f"{self.verdicts:,} answers to be judged"
             + (f", about {self.settled:,} settled offline" if self.settled else "")
-        ]
-        for name, usage in self.usage.items():
-            prompt, completion = usage["prompt_tokens"], usage["completion_tokens"]
-            lines.append(f"{name}: about {prompt:,} tokens in, {completion:,} out")
-        if self.usage:
-            cost = f"unknown without the price of {' and '.join(self.unpriced)}" + (
-                " (--price IN OUT; of a judge --judge-price IN OUT)"
-            )
-            if self.cost is not None:
-                cost = dollars(self.cost)
-            minutes = f"{self.seconds / 60:.0f} min at {SECONDS:g} s a call"
-            files = ", within a day in files (--batch)" if self.in_files else ""
-            lines.append(f"cost: {cost}; time: about {minutes}{files}")
-        return "\n".join(lines)
+        )
+        return "\n".join([first, *self._lines()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgePlan(Requests):
+    """What judging rows would still ask, before it does.
+
+    Attributes:
+        rows: How many there are.
+        known: How many of them are judged already.
+        verdicts: How many different answers are to be judged by the judge's model, or offline.
+        settled: How many rows the offline judge settles for it in a cascade.
+        missing: How many rows have no answer to judge.
+        at_most: Whether a cascade is calibrated first, and may then settle some of `verdicts`.
+    """
+
+    rows: int
+    known: int
+    verdicts: int
+    settled: int
+    missing: int
+    at_most: bool
+
+    def __str__(self) -> str:
+        first = (
+            f"{self.rows:,} rows: {self.known:,} judged already, "
+            f"{'at most ' if self.at_most else ''}{self.verdicts:,} to be judged"
+            + (f", {self.settled:,} settled offline" if self.settled else "")
+            + (f", {self.missing:,} without an answer" if self.missing else "")
+        )
+        return "\n".join([first, *self._lines()])
 
 
 def plan(
@@ -312,31 +366,79 @@ def plan(
         stage = _stage(by)
         with Journal(folder / "judge") as judged:
             done = sum(stage.key(a) in judged for a, _ in asked)
-    calls = usage.get(opened.name, Counter())["calls"]
     there = {a.question_id for a in answers}
     typical = "x" * 4 * ANSWER_TOKENS
     coming = [_typical(row, typical) for row in rows if row.question_id not in there]
     settled = round(len(answers) - len(asked) + sum(map(by.share_settled, coming)))
     verdicts = len(rows) - settled - done
-    if by.asked is not None:
-        most = min(VERDICT_TOKENS, by.asked.max_tokens)
-        for row in rows[:verdicts]:
-            _count(usage, by.asked.name, by.messages(_typical(row, typical)), most)
-        calls += verdicts
-    budget = budget or Budget()
-    unpriced = tuple(n for n in usage if n not in budget.prices and not n.startswith(_FREE))
-    models = [model for model in (opened, by.asked) if model is not None and model.name in usage]
+    _count_verdicts(usage, by, [_typical(row, typical) for row in rows[:verdicts]])
     return Plan(
         questions=len(rows),
         answers=len(rows) - len(answers),
         verdicts=verdicts,
         settled=settled,
-        usage=usage,
-        cost=None if unpriced else sum(budget.price(n, u) for n, u in usage.items()),
-        seconds=calls * SECONDS / by.concurrency,
-        unpriced=unpriced,
-        in_files=all(has_files(model) for model in models),
+        **_requests(usage, [opened, by.asked], by.concurrency, budget),
     )
+
+
+def plan_judging(
+    judge: Judge, rows: Iterable[Any], *, calibrate: bool = False, budget: Budget | None = None
+) -> JudgePlan:
+    """Returns what a judge of rows would ask, and asks nothing.
+
+    Args:
+        judge: The judge.
+        rows: See `Judge.__call__`.
+        calibrate: Whether its cascade is calibrated first: what it settles is only known then, so
+            that nothing counts as settled.
+        budget: Holds the model's price.
+
+    Raises:
+        RecordError: See `Judge.cases`.
+    """
+    cases = judge.cases(rows)
+    there = [case for case in cases if case is not None]
+    settled = {} if calibrate else judge.settle(there)
+    asked = [case for case in there if judge.asks(case, settled)]
+    stage, journal = judge.stage(), judge.journal()
+    _, todo = pending(stage, asked, journal)
+    usage: dict[str, Counter[str]] = {}
+    _count_verdicts(usage, judge, todo.values())
+    return JudgePlan(
+        rows=len(cases),
+        known=sum(stage.key(case) in journal for case in asked),
+        verdicts=len(todo),
+        settled=len(there) - len(asked),
+        missing=len(cases) - len(there),
+        at_most=calibrate,
+        **_requests(usage, [judge.asked], judge.concurrency, budget),
+    )
+
+
+def _requests(
+    usage: Mapping[str, Mapping[str, int]],
+    models: Iterable[Model | None],
+    concurrency: int,
+    budget: Budget | None,
+) -> dict[str, Any]:
+    """The fields of `Requests`."""
+    budget = budget or Budget()
+    unpriced = tuple(n for n in usage if n not in budget.prices and not n.startswith(_FREE))
+    return {
+        "usage": usage,
+        "cost": None if unpriced else sum(budget.price(n, u) for n, u in usage.items()),
+        "seconds": sum(u["calls"] for u in usage.values()) * SECONDS / concurrency,
+        "unpriced": unpriced,
+        "in_files": all(has_files(m) for m in models if m is not None and m.name in usage),
+    }
+
+
+def _count_verdicts(usage: dict[str, Counter[str]], judge: Judge, cases: Iterable[Case]) -> None:
+    """Counts what the judge's model is asked on cases, where there is one."""
+    if judge.asked is not None:
+        most = min(VERDICT_TOKENS, judge.asked.max_tokens)
+        for case in cases:
+            _count(usage, judge.asked.name, judge.messages(case), most)
 
 
 def _count(usage: dict[str, Counter[str]], name: str, messages: Messages, completion: int) -> None:
