@@ -7,8 +7,22 @@ from typing import Any
 
 import pytest
 
-from tiebe.lexical import KNOWN_LANGUAGES, features, fold, guess_language, read, spoken
+from tiebe.lexical import (
+    KNOWN_LANGUAGES,
+    PHRASING,
+    features,
+    fold,
+    guess_language,
+    read,
+    sentence_sequences,
+    spoken,
+    word_sequences,
+)
 from tiebe.vectors import load
+
+
+def unheard(_: str) -> list[float]:
+    return [0.0] * len(PHRASING)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +62,26 @@ def test_a_date_is_the_same_however_it_is_written(text: str, language: str) -> N
     found = read(text, language)
     assert (found.years, found.months, found.days) == ({2021}, {3}, {7})
     assert not found.numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("", [""]),
+        ("nobody knows", ["nobody knows"]),
+        (
+            "there is no report of that. yes. it may have happened later",
+            ["there is no report of that.", "yes. it may have happened later"],
+        ),
+        ("the u.s. senate, by 51 to 49", ["the u.s. senate, by 51 to 49"]),
+        (
+            "我不知道这件事情发生在哪一年因为没有可靠的报道证实。也许是二零二零年。",
+            ["我不知道这件事情发生在哪一年因为没有可靠的报道证实。", "也许是二零二零年。"],
+        ),
+    ],
+)
+def test_a_short_sentence_is_part_of_the_next(text: str, sentences: list[str]) -> None:
+    assert sentence_sequences(text) == [word_sequences(sentence) for sentence in sentences]
 
 
 def test_a_name_is_the_same_in_latin_and_cyrillic_letters() -> None:
@@ -92,21 +126,21 @@ def test_the_language_is_guessed(text: str, code: str) -> None:
 )
 def test_strange_texts_are_read_all_the_same(text: str) -> None:
     for code in (*KNOWN_LANGUAGES, "xx"):
-        found = features(text, text, text, code, lambda term: 8.0, lambda flat: 0.0, load())
+        found = features(text, text, text, code, lambda term: 8.0, unheard, load())
         assert all(value == value and abs(value) < 1e300 for value in found.values())
     guess_language(text)
 
 
 def test_features_are_the_same_names_in_one_order() -> None:
     def names(*texts: str) -> list[str]:
-        return list(features(*texts, "en", lambda term: 8.0, lambda flat: 0.0, load()))
+        return list(features(*texts, "en", lambda term: 8.0, unheard, load()))
 
     assert names("", "", "") == names("Who?", "Ann, 3 May 2020", "Answer: Bob. He had 3. Not 4.")
 
 
 def test_a_chain_of_thought_is_heard_by_how_it_closes() -> None:
     def closing(candidate: str) -> tuple[float, float]:
-        seen = features("Who?", "Ann", candidate, "en", lambda _: 8.0, lambda _: 0.0, load())
+        seen = features("Who?", "Ann", candidate, "en", lambda _: 8.0, unheard, load())
         return seen["closing_length"], seen["closing_declines"]
 
     thought = "I have no information on this: it lies in the future.\n\nAnswer: "
@@ -118,7 +152,7 @@ def test_a_chain_of_thought_is_heard_by_how_it_closes() -> None:
 def compared(
     question: str, expected: str, candidate: str, language: str = "en"
 ) -> dict[str, float]:
-    return features(question, expected, candidate, language, lambda _: 8.0, lambda _: 0.0, load())
+    return features(question, expected, candidate, language, lambda _: 8.0, unheard, load())
 
 
 def test_numbers_that_add_up_are_seen() -> None:

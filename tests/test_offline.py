@@ -16,6 +16,7 @@ import pytest
 
 from tiebe import judge
 from tiebe.cascade import SHARES
+from tiebe.lexical import read, spoken
 from tiebe.offline import (
     NAME,
     Judgement,
@@ -217,9 +218,9 @@ def test_the_figures_are_those_of_the_data_file() -> None:
 @pytest.mark.parametrize(
     ("kind", "agreement", "kappa", "refusal_f1", "off"),
     [
-        ("english", 0.901, 0.778, 0.959, 4.5),
-        ("native", 0.89, 0.733, 0.944, 4.5),
-        ("languages", 0.884, 0.716, 0.942, 9),
+        ("english", 0.9, 0.777, 0.961, 4.5),
+        ("native", 0.89, 0.734, 0.943, 4.5),
+        ("languages", 0.886, 0.72, 0.937, 9),
     ],
 )
 def test_how_well_it_imitates_what_it_had_not_seen(
@@ -234,9 +235,9 @@ def test_how_well_it_imitates_what_it_had_not_seen(
 @pytest.mark.parametrize(
     ("kind", "target", "settled", "agreement"),
     [
-        ("english", "0.99", 0.595, 0.985),
-        ("native", "0.99", 0.505, 0.985),
-        ("english", "0.97", 0.73, 0.965),
+        ("english", "0.99", 0.589, 0.985),
+        ("native", "0.99", 0.515, 0.985),
+        ("english", "0.97", 0.734, 0.965),
         ("native", "0.97", 0.715, 0.962),
     ],
 )
@@ -354,7 +355,12 @@ def test_training_learns_and_gives_the_same_twice(
     for name in ("correct", "refusal"):
         one, two = (getattr(of, name).arrays("x") for of in (learned, again))
         assert all(np.array_equal(one[key], two[key]) for key in one)
-    assert np.array_equal(learned.phrases.weights, again.phrases.weights)
+    assert learned.wording.phrases(table) == again.wording.phrases(table)
+    phrases, heard = learned.wording.phrases(table), learned.wording.score(table)
+    for place in range(0, len(table.rows), 97):
+        row = table.rows[place]
+        flat = read(spoken(row.candidate)[0], row.language).flat
+        assert phrases.heard(flat) == heard[place].tolist(), "trained on what it will see"
     right, declines = learned.score(table, unseen, heard=True)
     agreed = (right > 0) & (declines <= 0) == table.column("correct")[unseen]
     refused = (declines > 0) == table.column("refusal")[unseen]

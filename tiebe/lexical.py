@@ -553,8 +553,17 @@ _DETAIL = re.compile(
 
 Rarity = Callable[[str], float]
 """How rare a term is, 1 to 8, in quarters: sums are then exact in whatever order."""
-Phrasing = Callable[[str], float]
-"""How much a folded text sounds like declining, as learned from its word sequences."""
+Phrasing = Callable[[str], Sequence[float]]
+"""How much a folded text sounds like declining, by `PHRASING`, as learned from its sentences."""
+PHRASING = (
+    "phrasing",
+    "phrasing_opening",
+    "phrasing_closing",
+    "phrasing_most",
+    "phrasing_least",
+)
+"""The log odds of all sentences together; how much the first and the last, and those that sound
+most and least like declining, add to them."""
 
 
 def spoken(candidate: str) -> tuple[str, str]:
@@ -625,14 +634,8 @@ def features(
 
 
 def _rounded(found: _Found) -> _Found:
-    """Rounds to three decimals as `round` does, which is slow: it is asked near halves alone."""
     values = np.fromiter(found.values(), np.float64, len(found))
-    scaled = values * 1000
-    whole = np.rint(scaled)
-    rounded = (whole / 1000).tolist()
-    for n in np.flatnonzero(np.abs(scaled - whole) > 0.499999).tolist():
-        rounded[n] = round(float(values[n]), 3)
-    return dict(zip(found, rounded, strict=True))
+    return dict(zip(found, (np.rint(values * 1000) / 1000).tolist(), strict=True))
 
 
 def _share(part: float, whole: float) -> float:
@@ -1194,15 +1197,33 @@ def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
         "sentences": min(len(c.sentences), 15),
         "script": next((n for n, s in enumerate(_SCRIPTS) if n and s in scripts), 0),
         "english": language == "en",
-        "phrasing": phrasing(c.flat),
+        **dict(zip(PHRASING, phrasing(c.flat), strict=True)),
     }
 
 
 _GRAM = re.compile(rf"[{_CJK}]|[^\W\d_{_CJK}]+(?:'[^\W\d_]+)?|\d+")
 
 
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。።।])")
+_SHORT_SENTENCE = 25
+
+
+def sentence_sequences(flat: str) -> list[set[int]]:
+    """Returns the `word_sequences` of each sentence of a folded text; of one at least.
+
+    A very short sentence, or what an abbreviation made of one, is part of the next.
+    """
+    sentences = [""]
+    for part in filter(str.strip, _SENTENCE.split(flat)):
+        if len(sentences[-1]) < _SHORT_SENTENCE:
+            sentences[-1] += f" {part}"
+        else:
+            sentences.append(part)
+    return [word_sequences(sentence) for sentence in sentences]
+
+
 def word_sequences(flat: str) -> set[int]:
-    """Returns all sequences of one to three words of a folded text, any number as 0.
+    """Returns all sequences of one to three words of a sentence, any number as 0.
 
     They are known by their `checksum`, that of a longer one continued from the shorter one's.
     """

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiebe import vectors
-from tiebe.lexical import features, guess_language, word_sequences
+from tiebe.lexical import PHRASING, features, guess_language, sentence_sequences
 
 __all__ = [
     "IMITATES",
@@ -34,6 +34,8 @@ __all__ = [
 NAME = "offline-1"
 IMITATES = "DeepSeek-V3"
 _FILE = "offline-1.npz"
+PLACES = ("anywhere", "opening", "closing")
+"""Of a word sequence in an answer; see `Phrases`."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -80,6 +82,53 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True)
+class Phrases:
+    """Word sequences that tell a refusal, by their checksum: a linear model of where they stand.
+
+    Weights are log odds in units of 1 / `UNIT`; a sequence counts once in a place.
+    """
+
+    anywhere: Mapping[int, int]
+    opening: Mapping[int, int]
+    """Of the first sentence, besides."""
+    closing: Mapping[int, int]
+    """Of the last sentence, besides."""
+    bias: int
+
+    UNIT: ClassVar[int] = 1024
+    MOST: ClassVar[int] = 8
+    """Log odds further from 0 are cut off."""
+    UNHEARD: ClassVar[float] = -9.0
+    """Stands for those of a language that had no labels."""
+
+    def heard(self, flat: str) -> list[float]:
+        """Returns how much a folded text sounds like declining, by `lexical.PHRASING`."""
+        sentences = sentence_sequences(flat)
+        first = _sum(self.opening, sentences[0])
+        last = _sum(self.closing, sentences[-1])
+        alone = [_sum(self.anywhere, sentence) for sentence in sentences]
+        whole = alone[0] if len(alone) == 1 else _sum(self.anywhere, set().union(*sentences))
+        units = (
+            whole + first + last + self.bias,
+            alone[0] + first,
+            alone[-1] + last,
+            max(alone),
+            min(alone),
+        )
+        odds: list[float] = self.log_odds(np.array(units)).tolist()
+        return odds
+
+    @classmethod
+    def log_odds(cls, units: npt.NDArray[np.int64]) -> Floats:
+        """Returns what sums of weights say."""
+        return (units / cls.UNIT).clip(-cls.MOST, cls.MOST).round(3).astype(np.float32)
+
+
+def _sum(weights: Mapping[int, int], sequences: set[int]) -> int:
+    return sum(filter(None, map(weights.get, sequences)))
+
+
+@dataclass(frozen=True, slots=True)
 class OfflineModel:
     """All that was learned; see the attributes of the data file in `training/train_offline.py`."""
 
@@ -87,9 +136,7 @@ class OfflineModel:
     refusal: Forest
     rarities: Mapping[int, float]
     """By checksum of the term."""
-    phrases: Mapping[int, int]
-    """By checksum of the word sequence: weight in units of 1 / 1024."""
-    phrase_bias: int
+    phrases: Phrases
     languages: tuple[str, ...]
     """That had labels; then `other`."""
     slopes: Floats
@@ -108,11 +155,6 @@ class OfflineModel:
         """Returns how rare a term is, 1 to 8; 8 for one that was never seen."""
         return self.rarities.get(vectors.checksum(term), 8.0)
 
-    def phrasing(self, flat: str) -> float:
-        """Returns how much a folded text sounds like declining."""
-        known = filter(None, map(self.phrases.get, word_sequences(flat)))
-        return (sum(known) + self.phrase_bias) / 1024
-
 
 @cache
 def load() -> OfflineModel:
@@ -129,10 +171,10 @@ def read_model(file: BinaryIO) -> OfflineModel:
             correct=Forest.load(data, "correct"),
             refusal=Forest.load(data, "refusal"),
             rarities={key: quarters / 4 for key, quarters in rarities},
-            phrases=dict(
-                zip(data["phrase_keys"].tolist(), data["phrase_weights"].tolist(), strict=True)
+            phrases=Phrases(
+                **{place: _weights(data, place) for place in PLACES},
+                bias=int(data["phrase_bias"]),
             ),
-            phrase_bias=int(data["phrase_bias"]),
             languages=tuple(str(code) for code in data["languages"]),
             slopes=data["slopes"],
             refusal_cuts=data["refusal_cuts"],
@@ -142,15 +184,23 @@ def read_model(file: BinaryIO) -> OfflineModel:
         )
 
 
+def _weights(data: Mapping[str, Any], place: str) -> dict[int, int]:
+    keys, weights = (data[f"{place}_{part}"].tolist() for part in ("keys", "weights"))
+    return dict(zip(keys, weights, strict=True))
+
+
 def write_model(model: OfflineModel, file: BinaryIO) -> None:
     """Writes the data file; the same model gives the same bytes."""
-    np.savez(
+    phrases: dict[str, Any] = {}
+    for place in PLACES:
+        weights: Mapping[int, int] = getattr(model.phrases, place)
+        phrases[f"{place}_keys"] = np.array(list(weights), np.uint32)
+        phrases[f"{place}_weights"] = np.array(list(weights.values()), np.int16)
+    np.savez_compressed(
         file,
         rarity_keys=np.array(list(model.rarities), np.uint32),
         rarity_quarters=np.array([4 * v for v in model.rarities.values()], np.uint8),
-        phrase_keys=np.array(list(model.phrases), np.uint32),
-        phrase_weights=np.array(list(model.phrases.values()), np.int16),
-        phrase_bias=np.int32(model.phrase_bias),
+        phrase_bias=np.int32(model.phrases.bias),
         languages=np.array(model.languages),
         slopes=model.slopes,
         refusal_cuts=model.refusal_cuts,
@@ -159,6 +209,7 @@ def write_model(model: OfflineModel, file: BinaryIO) -> None:
         thresholds=model.thresholds,
         **model.correct.arrays("correct"),
         **model.refusal.arrays("refusal"),
+        **phrases,
     )
 
 
@@ -315,13 +366,12 @@ def look(
     model: OfflineModel, question: str, answer: str, candidate: str, language: str
 ) -> dict[str, float]:
     """Returns the features of a candidate beside one accepted answer."""
-    phrasing = model.phrasing if language in model.languages else _unheard
+    phrasing = model.phrases.heard if language in model.languages else _unheard
     return features(question, answer, candidate, language, model.rarity, phrasing, vectors.load())
 
 
-def _unheard(_: str) -> float:
-    """The phrasing of a language that had no labels."""
-    return -9.0
+def _unheard(_: str) -> list[float]:
+    return [Phrases.UNHEARD] * len(PHRASING)
 
 
 def doubts(seen: Mapping[str, float]) -> Iterator[str]:

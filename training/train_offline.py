@@ -34,14 +34,16 @@ import click
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import sparse
+from scipy import optimize, sparse
 from variations import Row, framed, thinking_aloud, tricks
 
 from tiebe import vectors
-from tiebe.lexical import features, read, spoken, word_sequences
+from tiebe.lexical import PHRASING, features, read, sentence_sequences, spoken
 from tiebe.offline import (
+    PLACES,
     Forest,
     OfflineModel,
+    Phrases,
     confidence,
     decide,
     doubts,
@@ -73,11 +75,10 @@ NEIGHBOUR_WEIGHT = 0.2  # in the thresholds of a language, of rows in another; n
 TRICKED = 1 / 30  # of the rows
 ALONE = 0.15  # of the rows, once more without their question: a refusal sounds like one in itself
 TARGETS = (0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
-CORRECT = {"iterations": 800}
+CORRECT = {"iterations": 1600, "learning_rate": 0.03}
 # A refusal missed counts for more than one too many: F1 is a little better so.
-REFUSAL = {"iterations": 450, "scale_pos_weight": 1.6}
+REFUSAL = {"iterations": 450, "learning_rate": 0.06, "scale_pos_weight": 1.6}
 COMMON = {
-    "learning_rate": 0.06,
     "depth": 6,
     "l2_leaf_reg": 10.0,
     "rsm": 0.15,
@@ -90,13 +91,14 @@ COMMON = {
     "allow_writing_files": False,
     "verbose": False,
 }
-PHRASES, SHRINK = 3000, 100.0
+PHRASES, SHRINK = (1500, 1000, 1000), 10.0
 COMMON_SEQUENCE = 40
 Settings = dict[str, Any]
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +115,10 @@ class Table:
     """(rows,) of the question, the same in all its languages."""
     names: tuple[str, ...]
     features: Floats
-    sequences: sparse.csr_matrix
-    """(rows, sequences) 1 where a row has the word sequence."""
+    sentences: sparse.csr_matrix
+    """(sentences, sequences) 1 where a sentence has the word sequence."""
+    starts: Ints
+    """(rows + 1,) of the row's sentences, one at least; then the end of the last one's."""
     sequence_keys: npt.NDArray[np.uint32]
     """(sequences,) their checksums, ascending."""
     rarities: dict[int, float]
@@ -123,9 +127,20 @@ class Table:
         self.features.flags.writeable = False
 
     @cached_property
+    def places(self) -> tuple[sparse.csr_matrix, ...]:
+        """(rows, sequences) each: 1 where a row has the sequence, by `offline.PLACES`."""
+        first, last = self.starts[:-1], self.starts[1:] - 1
+        return _anywhere(self.sentences, self.starts), self.sentences[first], self.sentences[last]
+
+    @cached_property
     def judged(self) -> Bools:
         """(rows,) whether an answer and its verdict are a model's."""
         return self.source == np.arange(len(self.rows))
+
+    @cached_property
+    def phrasing(self) -> Ints:
+        """Columns of `PHRASING`."""
+        return np.array([self.names.index(name) for name in PHRASING])
 
     @cached_property
     def doubted(self) -> Bools:
@@ -181,7 +196,8 @@ def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Ta
     rarities = _rarities(rows)
     rows += made
     source = np.concatenate([np.arange(len(judged)), source])
-    seen, keys, sequences = _read_all(rows, rarities, len(judged))
+    seen, found = _read_all(rows, rarities)
+    keys, sentences, starts = _sequences(found, len(judged))
     return Table(
         rows=rows,
         source=source,
@@ -191,7 +207,8 @@ def load(folder: Path, *, share: float = 1.0, regions: Sequence[str] = ()) -> Ta
         fold=(judged.number.to_numpy() // 1000 % FOLDS)[source],
         names=tuple(seen[0]),
         features=np.array([list(row.values()) for row in seen], np.float32),
-        sequences=sequences,
+        sentences=sentences,
+        starts=starts,
         sequence_keys=keys,
         rarities=rarities,
     )
@@ -252,7 +269,7 @@ def _run(number: int) -> Any:
     return work(*task)
 
 
-def _look(row: Row, rarities: dict[int, float]) -> tuple[dict[str, float], npt.NDArray[np.uint32]]:
+def _look(row: Row, rarities: dict[int, float]) -> tuple[dict[str, float], list[Keys]]:
     flat = read(spoken(row.candidate)[0], row.language).flat
     seen = features(
         row.question,
@@ -260,90 +277,149 @@ def _look(row: Row, rarities: dict[int, float]) -> tuple[dict[str, float], npt.N
         row.candidate,
         row.language,
         lambda term: rarities.get(checksum(term), 8.0),
-        lambda flat: 0.0,
+        lambda flat: [0.0] * len(PHRASING),
         vectors.load(),
     )
-    return seen, np.array(sorted(word_sequences(flat)), np.uint32)
+    return seen, [np.array(sorted(keys), np.uint32) for keys in sentence_sequences(flat)]
 
 
 def _read_all(
-    rows: Sequence[Row], rarities: dict[int, float], judged: int
-) -> tuple[list[dict[str, float]], npt.NDArray[np.uint32], sparse.csr_matrix]:
-    """Returns features; keys of the word sequences frequent in the first rows; who has which."""
+    rows: Sequence[Row], rarities: dict[int, float]
+) -> tuple[list[dict[str, float]], list[list[Keys]]]:
+    """Returns the features of rows, and the word sequences of their sentences."""
     with _forked(_look, [(row, rarities) for row in rows]) as looks:
         seen, found = zip(*looks, strict=True)
-    keys, at = np.unique(np.concatenate(found), return_inverse=True)
-    ends = np.cumsum([0, *map(len, found)])
-    has = sparse.csr_matrix((np.ones(len(at)), at, ends), shape=(len(rows), len(keys)))
-    often = has[:judged].sum(axis=0).A1 >= COMMON_SEQUENCE
-    return list(seen), keys[often], has[:, often]
+    return list(seen), list(found)
+
+
+def _sequences(
+    found: Sequence[Sequence[Keys]], judged: int
+) -> tuple[Keys, sparse.csr_matrix, Ints]:
+    """Returns the sequences frequent in the first rows; which sentence has which; the starts."""
+    sentences = [keys for row in found for keys in row]
+    starts = np.cumsum([0, *map(len, found)])
+    keys, at = np.unique(np.concatenate(sentences), return_inverse=True)
+    ends = np.cumsum([0, *map(len, sentences)])
+    has = sparse.csr_matrix((np.ones(len(at)), at, ends), shape=(len(sentences), len(keys)))
+    often = _anywhere(has, starts)[:judged].sum(axis=0).A1 >= COMMON_SEQUENCE
+    return keys[often], has[:, often], starts
+
+
+def _anywhere(sentences: sparse.csr_matrix, starts: Ints) -> sparse.csr_matrix:
+    """Returns (rows, sequences) 1 where any sentence of a row has the sequence."""
+    count = sentences.shape[0]
+    rows = sparse.csr_matrix(
+        (np.ones(count), np.arange(count), starts), shape=(len(starts) - 1, count)
+    )
+    return (rows @ sentences).sign()
 
 
 @dataclass(frozen=True)
-class Phrases:
-    """Word sequences that tell a refusal, by ridge regression."""
+class Wording:
+    """Word sequences that tell a refusal, by logistic regression: an array for each place."""
 
-    keys: npt.NDArray[np.uint32]
-    weights: Ints
+    chosen: tuple[Ints, ...]
+    """Columns of the table's sequences."""
+    weights: tuple[Ints, ...]
     bias: int
 
-    def score(self, has: sparse.csr_matrix) -> Floats:
-        """Returns (rows,) how much rows sound like declining, as `OfflineModel.phrasing` does."""
-        return ((has @ self.weights + self.bias) / 1024).round(3).astype(np.float32)
+    def score(self, table: Table) -> Floats:
+        """Returns (rows, `PHRASING`) how much rows sound like declining, as `Phrases` does."""
+        anywhere, opening, closing = (
+            has[:, chosen] @ weights
+            for has, chosen, weights in zip(table.places, self.chosen, self.weights, strict=True)
+        )
+        alone = table.sentences[:, self.chosen[0]] @ self.weights[0]
+        first = table.starts[:-1]
+        units = (
+            anywhere + opening + closing + self.bias,
+            alone[first] + opening,
+            alone[table.starts[1:] - 1] + closing,
+            np.maximum.reduceat(alone, first),
+            np.minimum.reduceat(alone, first),
+        )
+        return Phrases.log_odds(np.stack(units, axis=1))
+
+    def phrases(self, table: Table) -> Phrases:
+        """Returns the same as the judge reads it."""
+        places = {
+            place: dict(zip(table.sequence_keys[chosen].tolist(), weights.tolist(), strict=True))
+            for place, chosen, weights in zip(PLACES, self.chosen, self.weights, strict=True)
+        }
+        return Phrases(**places, bias=self.bias)
 
 
-def learn_phrases(table: Table, train: Bools) -> tuple[Phrases, Floats]:
-    """Returns the sequences learned from the judged rows of `train`, and a score of each row.
+def learn_wording(table: Table, train: Bools) -> tuple[Wording, Floats]:
+    """Returns what was learned from the judged rows of `train`, and scores of all these rows.
 
-    The rows of a family of models get their score from the other families, so that the trees do
-    not trust the score more than they may.
+    The rows of a family of models get their scores from the other families, so that the trees do
+    not trust the scores more than they may.
     """
     judged = train & table.judged
-    refusal = table.column("refusal").astype(float)
-    count = table.sequences[judged].sum(axis=0).A1
-    with_refusal = table.sequences[judged].T @ refusal[judged]
-    rate = refusal[judged].mean()
-    surprise = np.abs(with_refusal - count * rate) / np.sqrt(count * rate * (1 - rate) + 1)
+    refusal = table.column("refusal")
+    chosen = tuple(
+        _telling(has[judged], refusal[judged], count)
+        for has, count in zip(table.places, PHRASES, strict=True)
+    )
+    has = sparse.hstack(
+        [has[:, own] for has, own in zip(table.places, chosen, strict=True)], format="csr"
+    )
+
+    def learn(rows: Bools) -> Wording:
+        *weights, bias = np.rint(Phrases.UNIT * _regressed(has[rows], refusal[rows])).astype(int)
+        ends = np.cumsum([*map(len, chosen)])[:-1]
+        return Wording(chosen, tuple(np.split(np.array(weights), ends)), int(bias))
+
+    scores = np.zeros((len(table.rows), len(PHRASING)), np.float32)
+    for family in sorted(set(table.family[judged])):
+        own = train & (table.family == family)
+        scores[own] = learn(judged & ~own).score(table)[own]
+    return learn(judged), scores
+
+
+def _telling(has: sparse.csr_matrix, refusal: Bools, most: int) -> Ints:
+    """Returns the sequences that tell most of a refusal, ascending."""
+    count = has.sum(axis=0).A1
+    rate = refusal.mean()
+    surprise = np.abs(has.T @ refusal - count * rate) / np.sqrt(count * rate * (1 - rate) + 1)
     surprise[count < COMMON_SEQUENCE] = 0
-    chosen = np.sort(np.argsort(-surprise, kind="stable")[:PHRASES])
-    keys, has = table.sequence_keys[chosen], table.sequences[:, chosen]
-    # Sums over rows of zeros and ones: exact, and added up family by family.
-    sums = {}
-    for family in np.unique(table.family[judged]):
-        x, y = (part[judged & (table.family == family)] for part in (has, refusal))
-        sums[family] = (x.T @ x).toarray(), x.sum(axis=0).A1, x.T @ y, len(y), y.sum()
+    return np.sort(np.argsort(-surprise, kind="stable")[:most])
 
-    def solve(families: Sequence[str]) -> Phrases:
-        gram, x, xy, n, y = (sum(sums[f][k] for f in families) for k in range(5))
-        mean = x / n
-        centred = gram - n * np.outer(mean, mean) + SHRINK * np.eye(len(keys))
-        weights = np.linalg.solve(centred, xy - mean * y)
-        bias = y / n - mean @ weights
-        return Phrases(keys, np.rint(1024 * weights).astype(int), round(1024 * bias))
 
-    everything = solve(sorted(sums))
-    scores = everything.score(has)
-    for family in sums:
-        part = train & (table.family == family)
-        scores[part] = solve([f for f in sorted(sums) if f != family]).score(has[part])
-    return everything, scores
+def _regressed(has: sparse.csr_matrix, refusal: Bools) -> npt.NDArray[np.float64]:
+    """Returns the weights of columns, then the offset."""
+    transposed = has.T.tocsr()
+
+    def loss(weights: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        odds = has @ weights[:-1] + weights[-1]
+        missed = 1 / (1 + np.exp(-odds)) - refusal
+        shrunk = SHRINK * weights
+        shrunk[-1] = 0
+        value = (np.logaddexp(0, odds) - refusal * odds).sum() + shrunk @ weights / 2
+        return value, np.append(transposed @ missed, missed.sum()) + shrunk
+
+    found = optimize.minimize(
+        loss,
+        np.zeros(has.shape[1] + 1),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxcor": 20, "maxiter": 200, "ftol": 1e-8, "gtol": 1e-2},
+    )
+    return np.asarray(found.x)
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Two forests and the phrases they use."""
+    """Two forests and the wording they know."""
 
     correct: Forest
     refusal: Forest
-    phrases: Phrases
+    wording: Wording
 
     def score(self, table: Table, test: Bools, *, heard: bool) -> Scores:
-        """Returns (2, rows) the log odds of correct and of refusal; `heard`: phrases are known."""
+        """Returns (2, rows) the log odds of correct and of refusal; `heard`: wording is known."""
         seen = table.features[test].copy()
-        column = table.names.index("phrasing")
-        known = np.searchsorted(table.sequence_keys, self.phrases.keys)
-        has = table.sequences[test][:, known]
-        seen[:, column] = self.phrases.score(has) if heard else -9
+        seen[:, table.phrasing] = self.wording.score(table)[test] if heard else Phrases.UNHEARD
         return np.stack(
             [
                 forest.score(seen[:, [table.names.index(n) for n in forest.names.tolist()]])
@@ -354,15 +430,19 @@ class Learned:
 
 def learn(table: Table, train: Bools) -> Learned:
     """Trains both forests on the rows of `train`, what was made of them included."""
-    phrases, scores = learn_phrases(table, train)
+    wording, scores = learn_wording(table, train)
     seen = table.features.copy()
-    # Three rows in ten do not know the phrases, as no row of a language without labels will.
+    # Three rows in ten do not know the wording, as no row of a language without labels will.
     deaf = np.array([zlib.crc32(str(n).encode()) % 10 < 3 for n in table.source])
-    seen[:, table.names.index("phrasing")] = np.where(deaf, np.float32(-9), scores)
+    scores[deaf] = Phrases.UNHEARD
+    seen[:, table.phrasing] = scores
+    # How single sentences sound told a refusal better, and whether an answer is right no better.
+    less = seen.copy()
+    less[:, table.phrasing[1:]] = Phrases.UNHEARD
     return Learned(
-        _grow(table, seen, train & (table.column("kind") != "alone"), "correct", CORRECT),
+        _grow(table, less, train & (table.column("kind") != "alone"), "correct", CORRECT),
         _grow(table, seen, train, "refusal", REFUSAL),
-        phrases,
+        wording,
     )
 
 
@@ -449,7 +529,7 @@ def _learn_and_score(table: Table, train: Bools, test: Bools, heard: bool) -> Sc
 def all_out_of_sight(table: Table, kept: Path | None) -> dict[str, Scores]:
     """Returns `out_of_sight` of each kind; from the file `kept` where it was made of the same."""
     sha = hashlib.sha256(table.features.tobytes())
-    for part in (table.sequences.indices, table.source, table.column("correct")):
+    for part in (table.sentences.indices, table.source, table.column("correct")):
         sha.update(np.ascontiguousarray(part).tobytes())
     sha.update(
         repr(
@@ -596,10 +676,7 @@ def model_of(table: Table, scores: dict[str, Scores]) -> OfflineModel:
         correct=learned.correct,
         refusal=learned.refusal,
         rarities=table.rarities,
-        phrases=dict(
-            zip(learned.phrases.keys.tolist(), learned.phrases.weights.tolist(), strict=True)
-        ),
-        phrase_bias=learned.phrases.bias,
+        phrases=learned.wording.phrases(table),
         languages=LANGUAGES,
         slopes=slopes,
         refusal_cuts=np.append(near.refusal_cuts[:-1], far.refusal_cuts[-1]),
