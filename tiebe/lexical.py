@@ -42,12 +42,14 @@ _PLAIN = str.maketrans(
 )
 _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK, _DEVANAGARI, _ETHIOPIC = "\u3400-\u9fff", "\u0900-\u097f", "\u1200-\u137f"
+# What ends a sentence: with a space after it, or without; and what parts it.
+_ENDS, _WIDE_ENDS, _BREAKS = ".!?", "。！？።।", ",;:()，；：、፣"
 # A space groups thousands only when it is one that does not break, or when three digits follow.
 _GROUPED = r"(?<![\d.,])\d{1,3}(?:[.,'\u00a0\u202f\u2009 ]\d{3})+(?:[.,]\d{1,2})?(?!\d)"
 # Most tokens are plain words: they are tried first.
 _TOKEN = re.compile(
     rf"[^\W\d_{_CJK}]++(?![{_DEVANAGARI}])|{_GROUPED}|\d+(?:[.,]\d+)?|[{_CJK}]"
-    rf"|(?:[^\W\d_{_CJK}]|[{_DEVANAGARI}](?<![।॥]))+|[.!?。！？።।\n]|[,;:()，；：、፣]"
+    rf"|(?:[^\W\d_{_CJK}]|[{_DEVANAGARI}](?<![।॥]))+|[{_ENDS}{_WIDE_ENDS}\n]|[{_BREAKS}]"
 )
 _WHOLE = re.compile(_GROUPED)
 _DECIMALS = re.compile(r"(?<=\d{3})[.,](\d{1,2})$")
@@ -238,9 +240,9 @@ def _word(token: str) -> _Word:
     first = token[0]
     if first.isdecimal():
         return _Word(_NUMBER, token, token, "", False, _digits(token))
-    if first in ".!?。！？።।\n":
+    if first in _ENDS or first in _WIDE_ENDS or first == "\n":
         return _Word(_END, token, "", "", False)
-    if first in ",;:()，；：、፣":
+    if first in _BREAKS:
         return _Word(_BREAK, token, "", "", False)
     if "\u3400" <= first <= "\u9fff":
         return _Word(_SIGN, first, first, "", False)
@@ -1204,7 +1206,7 @@ def manner(c: Reading, language: str, phrasing: Phrasing) -> _Found:
 _GRAM = re.compile(rf"[{_CJK}]|[^\W\d_{_CJK}]+(?:'[^\W\d_]+)?|\d+")
 
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。።।])")
+_SENTENCE = re.compile(rf"(?<=[{_ENDS}])\s+|\n+|(?<=[{_WIDE_ENDS}])")
 _SHORT_SENTENCE = 25
 
 
